@@ -33,9 +33,19 @@ typedef struct uthread_buffers uthread_buffers;
 typedef struct uthread_chunk uthread_chunk;
 
 /*
+ A file that is registered with the ring of a manager: the kernel looks it up once.
+ */
+typedef struct uthread_file uthread_file;
+
+/*
  A manager of one ring. All functions may be called by any thread.
  */
 typedef struct uthread_manager uthread_manager;
+
+/*
+ Memory that is registered with the ring of a manager: the kernel locks its pages once.
+ */
+typedef struct uthread_memory uthread_memory;
 
 /*
  How a manager is created. Zeros are the defaults.
@@ -225,6 +235,85 @@ void uthread_buffers_destroy(struct uthread_buffers *buffers);
  `chunk` comes from an `uthread_received`, and nobody uses it any more.
  */
 void uthread_chunk_release(struct uthread_chunk *chunk);
+
+/*
+ Registers a file with the manager's ring, which owns the descriptor from now on. Returns null if the manager has ended. Where it cannot be registered, the
+ calls use the descriptor. Not to be called by a completion, as it waits for the manager.
+
+ # Safety
+
+ The manager is open, and nobody else closes the descriptor.
+ */
+struct uthread_file *uthread_file_register(const struct uthread_manager *manager,
+                                           int32_t fd);
+
+/*
+ Closes a registered file once its last request has ended. May be called after the manager was closed.
+
+ # Safety
+
+ `file` comes from `uthread_file_register`, and nobody uses the pointer any more.
+ */
+void uthread_file_close(struct uthread_file *file);
+
+/*
+ Allocates memory of `bytes` bytes that is registered with the manager's ring, all zeros. Returns null without memory. Where it cannot be registered,
+ requests treat it as any memory. Not to be called by a completion, as it waits for the manager.
+
+ # Safety
+
+ The manager is open.
+ */
+struct uthread_memory *uthread_memory_create(const struct uthread_manager *manager,
+                                             size_t bytes);
+
+/*
+ Returns where registered memory begins: at a page.
+
+ # Safety
+
+ `memory` comes from `uthread_memory_create`.
+ */
+uint8_t *uthread_memory_bytes(struct uthread_memory *memory);
+
+/*
+ Frees registered memory. May be called after the manager was closed.
+
+ # Safety
+
+ `memory` comes from `uthread_memory_create`, and neither the pointer nor its bytes are used any more.
+ */
+void uthread_memory_free(struct uthread_memory *memory);
+
+/*
+ Reads at most `length` bytes of a registered file, at `offset`, and returns the number of the request. The bytes may be in registered memory, whole or in part.
+
+ # Safety
+
+ The manager is open, and the file is one of it. The bytes are initialized, remain valid until the completion is called, and are not accessed otherwise.
+ */
+uint64_t uthread_file_read(const struct uthread_manager *manager,
+                           const struct uthread_file *file,
+                           uint8_t *bytes,
+                           size_t length,
+                           uint64_t offset,
+                           uthread_completion completion,
+                           void *data);
+
+/*
+ Writes bytes to a registered file, as `uthread_file_read` reads them.
+
+ # Safety
+
+ That of `uthread_file_read`.
+ */
+uint64_t uthread_file_write(const struct uthread_manager *manager,
+                            const struct uthread_file *file,
+                            const uint8_t *bytes,
+                            size_t length,
+                            uint64_t offset,
+                            uthread_completion completion,
+                            void *data);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `manager` | the worker, and what it does for other threads |
 //! | `stream` | requests with many results |
+//! | `registered` | files and memory of the ring |
 //! | `request` | a request by the ring |
 //! | `fallback` | a request without a ring |
 //! | `entry` | the kernel's entry |
@@ -17,13 +18,16 @@ mod completion;
 mod entry;
 mod fallback;
 mod manager;
+mod registered;
 mod request;
 mod stream;
 
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use uthread::ring::RegisteredBuffer;
 use uthread::{Driver, Runtime};
 
 pub use completion::{uthread_chunk, uthread_completion, uthread_received};
@@ -31,6 +35,7 @@ pub use entry::io_uring_sqe;
 
 use completion::{Completion, Function, errno};
 use manager::Manager;
+use registered::{Access, SharedFile};
 use request::Request;
 use stream::{Buffers, Kind, Stream};
 
@@ -44,6 +49,14 @@ pub struct uthread_manager {
 /// Buffers that the kernel receives data into.
 #[allow(non_camel_case_types, reason = "the name of a C type")]
 pub struct uthread_buffers(Arc<Buffers>);
+
+/// A file that is registered with the ring of a manager: the kernel looks it up once.
+#[allow(non_camel_case_types, reason = "the name of a C type")]
+pub struct uthread_file(SharedFile);
+
+/// Memory that is registered with the ring of a manager: the kernel locks its pages once.
+#[allow(non_camel_case_types, reason = "the name of a C type")]
+pub struct uthread_memory(RegisteredBuffer);
 
 /// io_uring, or epoll where the kernel refuses it.
 pub const UTHREAD_DRIVER_DEFAULT: u32 = 0;
@@ -309,4 +322,139 @@ pub unsafe extern "C" fn uthread_buffers_destroy(buffers: *mut uthread_buffers) 
 pub unsafe extern "C" fn uthread_chunk_release(chunk: *mut uthread_chunk) {
     // SAFETY: promised by the caller.
     drop(unsafe { Box::from_raw(chunk) });
+}
+
+/// Registers a file with the manager's ring, which owns the descriptor from now on. Returns null if the manager has ended. Where it cannot be registered, the
+/// calls use the descriptor. Not to be called by a completion, as it waits for the manager.
+///
+/// # Safety
+///
+/// The manager is open, and nobody else closes the descriptor.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_file_register(
+    manager: *const uthread_manager,
+    fd: i32,
+) -> *mut uthread_file {
+    // SAFETY: promised by the caller.
+    let manager = unsafe { &(*manager).manager };
+    // SAFETY: promised by the caller.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    match manager.call(move || registered::file(fd)) {
+        Ok(file) => Box::into_raw(Box::new(uthread_file(file))),
+        Err(_) => std::ptr::null_mut(),
+    }
+}
+
+/// Closes a registered file once its last request has ended. May be called after the manager was closed.
+///
+/// # Safety
+///
+/// `file` comes from `uthread_file_register`, and nobody uses the pointer any more.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_file_close(file: *mut uthread_file) {
+    // SAFETY: promised by the caller.
+    drop(unsafe { Box::from_raw(file) });
+}
+
+/// Allocates memory of `bytes` bytes that is registered with the manager's ring, all zeros. Returns null without memory. Where it cannot be registered,
+/// requests treat it as any memory. Not to be called by a completion, as it waits for the manager.
+///
+/// # Safety
+///
+/// The manager is open.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_memory_create(
+    manager: *const uthread_manager,
+    bytes: usize,
+) -> *mut uthread_memory {
+    // SAFETY: promised by the caller.
+    let manager = unsafe { &(*manager).manager };
+    match manager.call(move || registered::memory(bytes)) {
+        Ok(Ok(memory)) => Box::into_raw(Box::new(uthread_memory(memory))),
+        _ => std::ptr::null_mut(),
+    }
+}
+
+/// Returns where registered memory begins: at a page.
+///
+/// # Safety
+///
+/// `memory` comes from `uthread_memory_create`.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_memory_bytes(memory: *mut uthread_memory) -> *mut u8 {
+    // SAFETY: promised by the caller.
+    let memory = unsafe { &mut (*memory).0 };
+    memory.as_mut_ptr()
+}
+
+/// Frees registered memory. May be called after the manager was closed.
+///
+/// # Safety
+///
+/// `memory` comes from `uthread_memory_create`, and neither the pointer nor its bytes are used any more.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_memory_free(memory: *mut uthread_memory) {
+    // SAFETY: promised by the caller.
+    drop(unsafe { Box::from_raw(memory) });
+}
+
+/// Reads at most `length` bytes of a registered file, at `offset`, and returns the number of the request. The bytes may be in registered memory, whole or in part.
+///
+/// # Safety
+///
+/// The manager is open, and the file is one of it. The bytes are initialized, remain valid until the completion is called, and are not accessed otherwise.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_file_read(
+    manager: *const uthread_manager,
+    file: *const uthread_file,
+    bytes: *mut u8,
+    length: usize,
+    offset: u64,
+    completion: uthread_completion,
+    data: *mut c_void,
+) -> u64 {
+    // SAFETY: promised by the caller.
+    let manager = unsafe { &(*manager).manager };
+    // SAFETY: promised by the caller.
+    let file = unsafe { &(*file).0 };
+    // SAFETY: promised by the caller.
+    let access = unsafe { Access::new(file, bytes, length, offset, false) };
+    manager.access(
+        access,
+        Completion::new(Function::Completion(completion), data),
+    )
+}
+
+/// Writes bytes to a registered file, as `uthread_file_read` reads them.
+///
+/// # Safety
+///
+/// That of `uthread_file_read`.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_file_write(
+    manager: *const uthread_manager,
+    file: *const uthread_file,
+    bytes: *const u8,
+    length: usize,
+    offset: u64,
+    completion: uthread_completion,
+    data: *mut c_void,
+) -> u64 {
+    // SAFETY: promised by the caller.
+    let manager = unsafe { &(*manager).manager };
+    // SAFETY: promised by the caller.
+    let file = unsafe { &(*file).0 };
+    // SAFETY: promised by the caller. A write only reads the bytes.
+    let access = unsafe { Access::new(file, bytes.cast_mut(), length, offset, true) };
+    manager.access(
+        access,
+        Completion::new(Function::Completion(completion), data),
+    )
 }

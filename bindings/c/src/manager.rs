@@ -20,6 +20,7 @@ use uthread::thread::JoinHandle;
 use uthread::{Builder, Runtime};
 
 use crate::completion::Completion;
+use crate::registered::Access;
 use crate::request::{self, Request};
 use crate::stream::Stream;
 
@@ -37,6 +38,8 @@ pub(crate) struct Manager {
 enum Message {
     Submit(u64, Request, Completion),
     Stream(u64, Stream, Completion),
+    Access(u64, Access, Completion),
+    Call(Box<dyn FnOnce() + Send>),
     Cancel(u64),
     Credit(u64, u32),
 }
@@ -81,6 +84,30 @@ impl Manager {
 
     pub(crate) fn stream(&self, stream: Stream, completion: Completion) -> u64 {
         self.send(|number| Message::Stream(number, stream, completion))
+    }
+
+    pub(crate) fn access(&self, access: Access, completion: Completion) -> u64 {
+        self.send(|number| Message::Access(number, access, completion))
+    }
+
+    /// Calls a function on the manager's thread, and waits for its result.
+    ///
+    /// # Errors
+    ///
+    /// `BrokenPipe` if the manager has ended.
+    pub(crate) fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        let (sender, receiver) = channel();
+        let call = Box::new(move || {
+            // Whoever waits for it is there.
+            let _ = sender.send(call());
+        });
+        let _ = self.sender.send(Message::Call(call));
+        receiver
+            .recv()
+            .map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
     fn send(&self, message: impl FnOnce(u64) -> Message) -> u64 {
@@ -136,6 +163,12 @@ impl Live {
                     completion.end(result, flags);
                 });
             }
+            Message::Access(number, access, completion) => {
+                self.start(number, None, completion, move |completion| {
+                    completion.end(access.perform(), 0);
+                });
+            }
+            Message::Call(call) => call(),
             Message::Stream(number, stream, completion) => {
                 let credit = stream.credit();
                 self.start(number, Some(credit), completion, move |completion| {

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -90,6 +91,36 @@ static void files_are_read_and_written(void) {
     struct io_uring_sqe close = entry_of(IORING_OP_CLOSE, fd, NULL, 0);
     CHECK(perform(&close) == 0);
     CHECK(perform(&close) == -EBADF);
+}
+
+static void registered_files_and_memory_are_used(void) {
+    char path[] = "/tmp/uthread-ring-XXXXXX";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    unlink(path);
+    uthread_file *file = uthread_file_register(manager, fd);
+    uthread_memory *memory = uthread_memory_create(manager, 8192);
+    CHECK(file != NULL && memory != NULL);
+    uint8_t *bytes = uthread_memory_bytes(memory);
+    CHECK((uintptr_t)bytes % 4096 == 0 && bytes[8191] == 0);
+    memcpy(bytes + 100, "registered", 10);
+    struct waiter waiter;
+    sem_init(&waiter.ended, 0, 0);
+    uthread_file_write(manager, file, bytes + 100, 10, 5, on_completion, &waiter);
+    CHECK(end_of(&waiter) == 10);
+    uthread_file_read(manager, file, bytes + 4096, 4096, 0, on_completion, &waiter);
+    CHECK(end_of(&waiter) == 15 && memcmp(bytes + 4096, "\0\0\0\0\0registered", 15) == 0);
+    char any[10];
+    uthread_file_read(manager, file, (uint8_t *)any, 10, 5, on_completion, &waiter);
+    CHECK(end_of(&waiter) == 10 && memcmp(any, "registered", 10) == 0);
+    uthread_file_close(file);
+    /* Some kernels close it a moment later. */
+    for (int tries = 0; fcntl(fd, F_GETFD) != -1; tries++) {
+        CHECK(tries < 5000);
+        usleep(1000);
+    }
+    CHECK(errno == EBADF);
+    uthread_memory_free(memory);
 }
 
 static void refused_requests_tell_why(void) {
@@ -372,6 +403,7 @@ int main(int count, char **arguments) {
             measure(atol(arguments[2]), in_flight);
     } else {
         files_are_read_and_written();
+        registered_files_and_memory_are_used();
         refused_requests_tell_why();
         a_read_that_waits_is_cancelled();
         a_timeout_expires_or_is_cancelled();

@@ -48,13 +48,15 @@ pub(crate) fn study(measuring: &Measuring) -> Result<Study> {
         ),
     ];
     let plan = plan("haskell", notes, subjects, panels);
+    let cpus = uthread_report::machine::allowed_cpus()?.len();
     let (seconds, quiet_wait) = (measuring.seconds, measuring.quiet_wait());
     let measure = move |cell: Cell| {
         let (capabilities, connections) = match cell.panel {
             0 => (CAPABILITIES[cell.point], CONNECTIONS_ELSE),
             _ => (1, CONNECTIONS[cell.point]),
         };
-        let place = Place::apart_or_shared(capabilities)?;
+        // More capabilities than CPUs share them all.
+        let place = Place::apart_or_shared(capabilities.min(cpus))?;
         limits::check(u64::from(connections), false)?;
         let server = if cell.subject == index_of_native {
             native.start(&Launch {

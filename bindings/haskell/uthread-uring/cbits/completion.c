@@ -57,6 +57,12 @@ uint64_t uthread_hs_submit(const uthread_manager *manager, struct uthread_hs_req
     return uthread_submit(manager, &request->entry, end_request, request);
 }
 
+uint64_t uthread_hs_access(const uthread_manager *manager, struct uthread_hs_request *request, const uthread_file *file,
+                           uint8_t *bytes, size_t length, uint64_t offset, int writes) {
+    return writes ? uthread_file_write(manager, file, bytes, length, offset, end_request, request)
+                  : uthread_file_read(manager, file, bytes, length, offset, end_request, request);
+}
+
 struct uthread_hs_stream {
     const uthread_manager *manager;
     uint64_t number;

@@ -20,6 +20,10 @@ struct uthread_hs_request {
    system call of the calling thread, and its waiter stays empty. */
 uint64_t uthread_hs_submit(const uthread_manager *manager, struct uthread_hs_request *request);
 
+/* Starts an access to a registered file, like uthread_hs_submit. */
+uint64_t uthread_hs_access(const uthread_manager *manager, struct uthread_hs_request *request, const uthread_file *file,
+                           uint8_t *bytes, size_t length, uint64_t offset, int writes);
+
 /* A stream: items that were delivered and not taken. */
 struct uthread_hs_stream;
 

@@ -10,6 +10,8 @@ import Data.IORef
 import Data.List (isInfixOf)
 import Data.Word (Word32)
 import Foreign.C.Error (Errno (..), eBADF, eINVAL)
+import Foreign.Marshal.Array (peekArray, pokeArray)
+import Foreign.Ptr (plusPtr)
 import GHC.IO.Exception (IOException (..))
 import qualified Network.Socket as Socket
 import System.Directory (listDirectory, removeFile)
@@ -45,6 +47,7 @@ bounded action = timeout 30000000 action >>= maybe (fail "a request has not ende
 tests :: [Options -> TestTree]
 tests =
   [ test "files are written and read" filesAreWrittenAndRead
+  , test "registered files and memory are used" registeredFiles
   , test "an error has its errno" errorsHaveTheirErrno
   , test "a sleep ends" $ \manager -> submitBlocking manager (Request.sleep 1000)
   , test "any request can be made" anyRequestCanBeMade
@@ -80,6 +83,20 @@ filesAreWrittenAndRead manager = bracket temporary removeFile $ \path -> do
     temporary = do
       (path, file) <- openTempFile "/tmp" "uthread-uring"
       path <$ hClose file
+
+registeredFiles :: Manager -> Assertion
+registeredFiles manager = bracket (openTempFile "/tmp" "uthread-uring") (removeFile . fst) $ \(path, file) -> do
+  hClose file
+  fd <- submitBlocking manager (Request.openFile (Char8.pack path) 2 0) -- O_RDWR
+  withRegisteredFile manager fd $ \registered -> withRegisteredMemory manager 8192 $ \memory -> do
+    bytes <- memoryBytes memory
+    pokeArray bytes [1 .. 10]
+    written <- writeRegistered manager registered bytes 10 5
+    written @?= 10
+    let copy = (bytes `plusPtr` 4096) `asTypeOf` bytes
+    count <- readRegistered manager registered copy 4096 0
+    found <- peekArray 16 copy
+    (count, found) @?= (15, replicate 5 0 ++ [1 .. 10] ++ [0])
 
 errnoOf :: IO a -> IO (Maybe Errno)
 errnoOf action = either (fmap Errno . ioe_errno) (const Nothing) <$> try action
