@@ -100,7 +100,17 @@ int32_t uthread_manager_create(const struct uthread_options *options,
                                struct uthread_manager **manager);
 
 /*
- Cancels all requests, waits until each has told its end, and frees the manager. Not to be called by a completion.
+ Cancels all requests and waits until each has told its end. Requests that are submitted afterwards, or meanwhile, are cancelled at once. Not to be
+ called by a completion.
+
+ # Safety
+
+ The manager is open.
+ */
+void uthread_manager_stop(const struct uthread_manager *manager);
+
+/*
+ Stops the manager as `uthread_manager_stop`, unless that was done, and frees it. Not to be called by a completion.
 
  # Safety
 

@@ -108,7 +108,7 @@ pub unsafe extern "C" fn uthread_manager_create(
         Ok(manager) => manager,
         Err(error) => return errno(&error),
     };
-    let driver = made.runtime().driver().to_string().replace('\0', "");
+    let driver = made.driver.replace('\0', "");
     let made = Box::new(uthread_manager {
         manager: made,
         driver: CString::new(driver).unwrap_or_default(),
@@ -118,7 +118,20 @@ pub unsafe extern "C" fn uthread_manager_create(
     0
 }
 
-/// Cancels all requests, waits until each has told its end, and frees the manager. Not to be called by a completion.
+/// Cancels all requests and waits until each has told its end. Requests that are submitted afterwards, or meanwhile, are cancelled at once. Not to be
+/// called by a completion.
+///
+/// # Safety
+///
+/// The manager is open.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_manager_stop(manager: *const uthread_manager) {
+    // SAFETY: promised by the caller.
+    unsafe { &(*manager).manager }.stop();
+}
+
+/// Stops the manager as `uthread_manager_stop`, unless that was done, and frees it. Not to be called by a completion.
 ///
 /// # Safety
 ///
@@ -127,7 +140,8 @@ pub unsafe extern "C" fn uthread_manager_create(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uthread_manager_close(manager: *mut uthread_manager) {
     // SAFETY: promised by the caller.
-    drop(unsafe { Box::from_raw(manager) });
+    let manager = unsafe { Box::from_raw(manager) };
+    manager.manager.stop();
 }
 
 /// Returns the driver and why it was chosen, as text. The text lives as long as the manager.
@@ -152,8 +166,8 @@ pub unsafe extern "C" fn uthread_manager_driver(manager: *const uthread_manager)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uthread_manager_has_ring(manager: *const uthread_manager) -> i32 {
     // SAFETY: promised by the caller.
-    let manager = unsafe { &(*manager).manager };
-    i32::from(manager.runtime().driver().driver() == Driver::Uring)
+    let has_ring = unsafe { &(*manager).manager }.has_ring;
+    i32::from(has_ring)
 }
 
 /// Submits a request, and returns its number. `completion` is called once, with `data`.

@@ -11,13 +11,13 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uthread::sync::Semaphore;
-use uthread::sync::mpsc::{Receiver, Sender, channel};
-use uthread::thread::JoinHandle;
-use uthread::{Builder, Runtime};
+use uthread::thread::{JoinHandle, Thread};
+use uthread::{Builder, Driver, Runtime};
 
 use crate::completion::Completion;
 use crate::registered::Access;
@@ -29,8 +29,14 @@ const BATCH: usize = 64;
 
 /// A manager of one ring. Where the kernel refuses io_uring, epoll takes its place.
 pub(crate) struct Manager {
-    runtime: Runtime,
+    /// `None` once it was stopped.
+    runtime: Mutex<Option<Runtime>>,
+    /// The driver and why it was chosen.
+    pub(crate) driver: String,
+    pub(crate) has_ring: bool,
+    /// Of `std`, whose sender never lets other fibers run: completions submit, and what they call may hold a lock.
     sender: Sender<Message>,
+    owner: Owner,
     /// The number of the last request.
     last: AtomicU64,
 }
@@ -66,16 +72,29 @@ impl Manager {
         // A report of a stall would speak of fibers, which the program does not know.
         let runtime = builder.workers(1).stall_threshold(None).build()?;
         let (sender, receiver) = channel();
-        runtime.spawn(move || own(&receiver, gathers));
+        let sleeps = Arc::new(AtomicBool::new(false));
+        let asleep = Arc::clone(&sleeps);
+        let fiber = runtime.spawn(move || own(&receiver, &asleep, gathers));
+        let owner = Owner {
+            sleeps,
+            thread: fiber.thread().clone(),
+        };
         Ok(Manager {
-            runtime,
+            driver: runtime.driver().to_string(),
+            has_ring: runtime.driver().driver() == Driver::Uring,
+            runtime: Mutex::new(Some(runtime)),
             sender,
+            owner,
             last: AtomicU64::new(0),
         })
     }
 
-    pub(crate) fn runtime(&self) -> &Runtime {
-        &self.runtime
+    /// Cancels all requests and waits until each has told its end. Later ones are cancelled at once.
+    pub(crate) fn stop(&self) {
+        let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        let stopped = runtime.take();
+        // Held meanwhile: a second caller waits, too.
+        drop(stopped);
     }
 
     pub(crate) fn submit(&self, request: Request, completion: Completion) -> u64 {
@@ -104,7 +123,7 @@ impl Manager {
             // Whoever waits for it is there.
             let _ = sender.send(call());
         });
-        let _ = self.sender.send(Message::Call(call));
+        self.post(Message::Call(call));
         receiver
             .recv()
             .map_err(|_| io::ErrorKind::BrokenPipe.into())
@@ -114,31 +133,66 @@ impl Manager {
         // Relaxed: the channel orders the messages.
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         // A message that cannot be sent is dropped, and its completion says so.
-        let _ = self.sender.send(message(number));
+        self.post(message(number));
         number
     }
 
+    fn post(&self, message: Message) {
+        let _ = self.sender.send(message);
+        self.owner.wake();
+    }
+
     pub(crate) fn cancel(&self, number: u64) {
-        let _ = self.sender.send(Message::Cancel(number));
+        self.post(Message::Cancel(number));
     }
 
     pub(crate) fn add_credit(&self, number: u64, items: u32) {
-        let _ = self.sender.send(Message::Credit(number, items));
+        self.post(Message::Credit(number, items));
+    }
+}
+
+/// The fiber that handles the messages.
+struct Owner {
+    /// Set before its last look at the messages.
+    sleeps: Arc<AtomicBool>,
+    thread: Thread,
+}
+
+impl Owner {
+    fn wake(&self) {
+        // Ordered after the message was sent, and the owner's look after its store: one of them sees the other.
+        fence(Ordering::SeqCst);
+        if self.sleeps.load(Ordering::Relaxed) && self.sleeps.swap(false, Ordering::Relaxed) {
+            self.thread.unpark();
+        }
     }
 }
 
 /// Starts what is submitted, until the manager is closed.
-fn own(receiver: &Receiver<Message>, gathers: bool) {
+fn own(receiver: &Receiver<Message>, sleeps: &AtomicBool, gathers: bool) {
     if gathers {
         gather();
     }
     let live = Arc::new(Live::default());
-    while let Ok(first) = receiver.recv() {
-        live.handle(first);
-        for message in receiver.try_iter().take(BATCH) {
-            live.handle(message);
+    loop {
+        let mut handled = 0;
+        while handled < BATCH {
+            match receiver.try_recv() {
+                Ok(message) => live.handle(message),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return,
+            }
+            handled += 1;
         }
-        uthread::yield_now();
+        if handled > 0 {
+            sleeps.store(false, Ordering::Relaxed);
+            uthread::yield_now();
+        } else if sleeps.swap(true, Ordering::Relaxed) {
+            uthread::thread::park();
+        } else {
+            // Looks once more.
+            fence(Ordering::SeqCst);
+        }
     }
 }
 

@@ -351,11 +351,23 @@ static void closing_ends_what_is_pending(uthread_options options) {
         read.off = -1;
         submit(&waiters[index], &read);
     }
-    uthread_manager_close(manager);
+    uthread_manager_stop(manager);
     for (int index = 0; index < PENDING; index++) {
         CHECK(sem_trywait(&waiters[index].ended) == 0);
         CHECK(waiters[index].result == -ECANCELED);
     }
+    /* What comes too late ends at once. */
+    struct io_uring_sqe late = entry_of(IORING_OP_NOP, -1, NULL, 0);
+    CHECK(perform(&late) == -ECANCELED);
+    CHECK(uthread_memory_create(manager, 1) == NULL);
+    uthread_cancel(manager, 1);
+    struct stream stream;
+    begin(&stream);
+    uthread_accept_many(manager, ends[0], 1, on_accept, &stream);
+    wait_for(&stream.ended);
+    CHECK(stream.result == -ECANCELED);
+    uthread_manager_stop(manager);
+    uthread_manager_close(manager);
     manager = first;
     close(ends[0]);
     close(ends[1]);

@@ -58,6 +58,7 @@ tests =
   , test "a timeout cancels a read" timeoutsCancel
   , test "interrupted accepts leave no descriptor" acceptsAreUndone
   , test "many threads submit at once" manyThreadsSubmit
+  , \options -> testCase "threads may outlive the manager" (bounded (managersEnd options))
   , always "no request survives an exception" requestsDoNotSurvive
   ]
   where
@@ -229,6 +230,18 @@ manyThreadsSubmit :: Manager -> Assertion
 manyThreadsSubmit manager = do
   ended <- replicateM 200 (begin (replicateM_ 100 (submitBlocking manager Request.nop)))
   mapM_ takeMVar ended
+
+-- | What they submit afterwards is cancelled.
+managersEnd :: Options -> Assertion
+managersEnd options = withPipe $ \(from, _) -> do
+  outliving <- withManager options $ \manager -> do
+    busy <- replicateM 20 . begin $ try (forever (submitBlocking manager Request.nop))
+    waiting <- replicateM 20 . begin . try $ void (submitBlocking manager (Request.readAt from Request.Position 1))
+    threadDelay 1000
+    pure (busy ++ waiting)
+  ends <- mapM takeMVar outliving
+  let isError = either (const True :: IOException -> Bool) (const False)
+  assertBool "each has got an error" (all isError ends)
 
 -- | A read that its thread has left would take the byte that is written afterwards, and write it into memory that is free.
 requestsDoNotSurvive :: Options -> [Positive Int] -> Property

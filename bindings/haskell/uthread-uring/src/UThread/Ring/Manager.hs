@@ -18,6 +18,7 @@ import Data.Int (Int32)
 import Data.Word (Word32)
 import Foreign.C.Error (Errno (..), errnoToIOError)
 import Foreign.C.String (CString, peekCString)
+import Foreign.ForeignPtr (FinalizerPtr, ForeignPtr, newForeignPtr, withForeignPtr)
 import Foreign.Marshal.Alloc (alloca, allocaBytes)
 import Foreign.Ptr (Ptr, nullPtr)
 import Foreign.Storable (peek, poke, pokeByteOff)
@@ -26,7 +27,7 @@ import Foreign.Storable (peek, poke, pokeByteOff)
 data CManager
 
 -- | A ring and the thread that owns it.
-newtype Manager = Manager (Ptr CManager)
+newtype Manager = Manager (ForeignPtr CManager)
 
 -- | How a manager reaches the kernel.
 data Driver
@@ -49,8 +50,11 @@ data Options = Options
 foreign import ccall safe "uthread_manager_create"
   c_create :: Ptr () -> Ptr (Ptr CManager) -> IO Int32
 
-foreign import ccall safe "uthread_manager_close"
-  c_close :: Ptr CManager -> IO ()
+foreign import ccall safe "uthread_manager_stop"
+  c_stop :: Ptr CManager -> IO ()
+
+foreign import ccall "&uthread_manager_close"
+  c_close :: FinalizerPtr CManager
 
 foreign import ccall unsafe "uthread_manager_driver"
   c_driver :: Ptr CManager -> IO CString
@@ -58,12 +62,12 @@ foreign import ccall unsafe "uthread_manager_driver"
 foreign import ccall unsafe "uthread_manager_has_ring"
   c_hasRing :: Ptr CManager -> IO Int32
 
--- | Calls an action with a manager, which is closed afterwards. Requests that have not ended by then are cancelled, and the threads that
--- wait for them get an error: let none outlive the action.
+-- | Calls an action with a manager, which is stopped afterwards. Requests that have not ended by then, and later ones, are cancelled: the threads that
+-- wait for them get an 'IOError'.
 --
 -- Fails with an 'IOError' if the kernel refuses io_uring and the options ask for it.
 withManager :: Options -> (Manager -> IO a) -> IO a
-withManager options = bracket create (\(Manager manager) -> c_close manager)
+withManager options = bracket create (\(Manager manager) -> withForeignPtr manager c_stop)
   where
     create = allocaBytes 12 $ \memory -> alloca $ \made -> do
       poke made nullPtr
@@ -73,12 +77,13 @@ withManager options = bracket create (\(Manager manager) -> c_close manager)
       result <- c_create memory made
       when (result < 0) . ioError $
         errnoToIOError "uthread_manager_create" (Errno (fromIntegral (negate result))) Nothing Nothing
-      Manager <$> peek made
+      -- Freed when no thread uses it any more.
+      Manager <$> (peek made >>= newForeignPtr c_close)
 
 -- | The driver and why it was chosen, for people.
 managerDriver :: Manager -> IO String
-managerDriver (Manager manager) = c_driver manager >>= peekCString
+managerDriver (Manager manager) = withForeignPtr manager $ \pointer -> c_driver pointer >>= peekCString
 
 -- | 'True' if the manager has a ring, and 'False' if epoll takes its place.
 supportsIOURing :: Manager -> IO Bool
-supportsIOURing (Manager manager) = (/= 0) <$> c_hasRing manager
+supportsIOURing (Manager manager) = (/= 0) <$> withForeignPtr manager c_hasRing

@@ -16,6 +16,7 @@ import Data.Int (Int32)
 import Data.Word (Word64, Word8)
 import Foreign.C.Error (Errno, eBADF, eNOMEM, errnoToIOError)
 import Foreign.C.Types (CInt (..), CSize (..))
+import Foreign.ForeignPtr (withForeignPtr)
 import Foreign.Ptr (Ptr, nullPtr)
 import System.Posix.Types (Fd (..))
 
@@ -59,7 +60,7 @@ withRegisteredFile :: Manager -> Fd -> (File -> IO a) -> IO a
 withRegisteredFile (Manager manager) (Fd fd) = bracket create (\(File file) -> c_close file)
   where
     create = do
-      file <- c_register manager fd
+      file <- withForeignPtr manager (`c_register` fd)
       when (file == nullPtr) $ failed "uthread_file_register" eBADF
       pure (File file)
 
@@ -68,7 +69,7 @@ withRegisteredMemory :: Manager -> Int -> (Memory -> IO a) -> IO a
 withRegisteredMemory (Manager manager) size = bracket create (\(Memory memory) -> c_free memory)
   where
     create = do
-      memory <- c_create manager (fromIntegral size)
+      memory <- withForeignPtr manager (`c_create` fromIntegral size)
       when (memory == nullPtr) $ failed "uthread_memory_create" eNOMEM
       pure (Memory memory)
 

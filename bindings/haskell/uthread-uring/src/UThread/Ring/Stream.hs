@@ -21,7 +21,7 @@ import Data.Int (Int32)
 import Data.Word (Word16, Word32, Word8)
 import Foreign.C.Error (Errno (..), eINVAL, eNOMEM, errnoToIOError)
 import Foreign.C.Types (CInt (..), CSize (..))
-import Foreign.ForeignPtr (FinalizerEnvPtr, newForeignPtrEnv)
+import Foreign.ForeignPtr (FinalizerEnvPtr, newForeignPtrEnv, withForeignPtr)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, nullPtr)
@@ -138,10 +138,11 @@ failed name errno = ioError (errnoToIOError name errno Nothing Nothing)
 -- | Calls an action with a stream, which is cancelled afterwards; items that were not taken are closed or given back. At most so many items wait
 -- to be taken: beyond that, they wait in the kernel, and the peers with them.
 withMultishot :: Manager -> Multishot a -> Word32 -> (Stream a -> IO b) -> IO b
-withMultishot (Manager manager) (Multishot (Fd fd) buffers events decodeItem discardItem) capacity =
-  bracket start end
+withMultishot (Manager shared) (Multishot (Fd fd) buffers events decodeItem discardItem) capacity action =
+  -- The stream refers to the manager until it is freed.
+  withForeignPtr shared $ \manager -> bracket (start manager) end action
   where
-    start = do
+    start manager = do
       stream <- c_start manager fd buffers events (max 1 capacity)
       when (stream == nullPtr) $ failed "uthread_hs_stream_start" eNOMEM
       pure (Stream stream decodeItem)

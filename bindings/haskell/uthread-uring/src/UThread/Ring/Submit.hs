@@ -8,6 +8,7 @@ import Control.Exception (SomeException, mask_, throwIO, try, uninterruptibleMas
 import Control.Monad (when)
 import Data.Int (Int32)
 import Data.Word (Word64)
+import Foreign.ForeignPtr (withForeignPtr)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Marshal.Utils (fillBytes)
 import Foreign.Ptr (Ptr, castPtr)
@@ -35,7 +36,7 @@ submitBlocking = submitBy c_submit
 
 -- | Submits a request by one of the C functions.
 submitBy :: (Ptr CManager -> Ptr () -> IO Word64) -> Manager -> Request a -> IO a
-submitBy start (Manager manager) (Request begin write read' undoIt end) = mask_ $ do
+submitBy start (Manager shared) (Request begin write read' undoIt end) = mask_ . withForeignPtr shared $ \manager -> do
   memory <- begin
   -- The fields of @struct uthread_hs_request@.
   (result, flags) <- allocaBytes 88 $ \request -> do
@@ -47,7 +48,7 @@ submitBy start (Manager manager) (Request begin write read' undoIt end) = mask_ 
     pokeByteOff request 72 (fromIntegral capability :: Int32)
     pokeByteOff request 80 (waiter :: StablePtr PrimMVar)
     number <- start manager request
-    if number == 0 then freeStablePtr waiter else awaitEnd ended request number memory
+    if number == 0 then freeStablePtr waiter else awaitEnd manager ended request number memory
     result <- peekByteOff request 64
     flags <- peekByteOff request 68
     pure (result, flags)
@@ -55,7 +56,7 @@ submitBy start (Manager manager) (Request begin write read' undoIt end) = mask_ 
   !value <- read' memory result flags
   pure value
   where
-    awaitEnd ended request number memory = do
+    awaitEnd manager ended request number memory = do
       woken <- try (takeMVar ended)
       case woken of
         Right () -> pure ()
