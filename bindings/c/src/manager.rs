@@ -34,7 +34,7 @@ pub(crate) struct Manager {
     /// The driver and why it was chosen.
     pub(crate) driver: String,
     pub(crate) has_ring: bool,
-    /// Of `std`, whose sender never lets other fibers run: completions submit, and what they call may hold a lock.
+    /// A channel of `std`, as its sender never lets other fibers run: completions submit, and may hold a lock meanwhile.
     sender: Sender<Message>,
     owner: Owner,
     /// The number of the last request.
