@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use crate::fixtures::mounted::Mounted;
 use crate::harness::child::alone;
@@ -15,6 +16,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::tempdir;
 use uthread::fs::{self, File, OpenOptions};
+use uthread::sleep;
 
 behaviours![(
     EVERYWHERE,
@@ -164,6 +166,9 @@ fn without_descriptors_only_what_needs_one_is_refused(place: Place) {
             fs::metadata(at("file")).unwrap(); // The pool's first thread may need descriptors.
             file.set_len(3).unwrap();
             let _taken = take_all_descriptors();
+            // A spare worker that was about to start gives back what it had.
+            sleep(Duration::from_millis(20));
+            let _rest = take_all_descriptors();
             let refused = [
                 File::open(at("file")).map(drop),
                 File::create(at("new")).map(drop),
