@@ -40,12 +40,12 @@ pub(crate) unsafe fn perform(entry: &io_uring_sqe) -> i32 {
         opcode::Send::CODE => call.retry(Events::WRITABLE, Call::send),
         opcode::SendMsg::CODE => call.retry(Events::WRITABLE, Call::sendmsg),
         opcode::Accept::CODE => call.accept(),
-        opcode::Read::CODE if entry.off == POSITION || !call.is_file() => {
-            call.retry(Events::READABLE, Call::read_now)
-        }
-        opcode::Write::CODE if entry.off == POSITION || !call.is_file() => {
+        opcode::Read::CODE if call.has_no_offsets() => call.retry(Events::READABLE, Call::read_now),
+        opcode::Write::CODE if call.has_no_offsets() => {
             call.retry(Events::WRITABLE, Call::write_now)
         }
+        opcode::Read::CODE if entry.off == POSITION => call.on_thread(Call::read),
+        opcode::Write::CODE if entry.off == POSITION => call.on_thread(Call::write),
         opcode::Read::CODE => call.on_thread(Call::pread),
         opcode::Write::CODE => call.on_thread(Call::pwrite),
         opcode::Connect::CODE => call.on_thread(Call::connect),
@@ -117,13 +117,12 @@ impl Call {
                     wait(self.0.fd, events)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A file or a device that cannot be asked not to wait.
-                Err(error)
-                    if error.raw_os_error() == Some(libc::EOPNOTSUPP) && !self.is_socket() =>
-                {
+                // A device that cannot be asked not to wait.
+                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
                     return match self.0.opcode {
                         opcode::Read::CODE => self.on_thread(Call::read),
-                        _ => self.on_thread(Call::write),
+                        opcode::Write::CODE => self.on_thread(Call::write),
+                        _ => Err(error),
                     };
                 }
                 result => return result,
@@ -173,21 +172,15 @@ impl Call {
         Ok(fd)
     }
 
-    fn is_file(self) -> bool {
-        self.mode() == libc::S_IFREG
-    }
-
-    fn is_socket(self) -> bool {
-        self.mode() == libc::S_IFSOCK
-    }
-
+    /// Returns `true` for a pipe, a socket or a terminal: what can be waited for, and has no offsets.
     #[allow(unsafe_code, reason = "a system call that takes a descriptor")]
-    fn mode(self) -> u32 {
+    fn has_no_offsets(self) -> bool {
         let mut status = MaybeUninit::<libc::stat>::zeroed();
         // SAFETY: the status has room for the result.
         unsafe { libc::fstat(self.0.fd, status.as_mut_ptr()) };
         // SAFETY: it was zeroed, of which each bit pattern is valid.
-        unsafe { status.assume_init() }.st_mode & libc::S_IFMT
+        let mode = unsafe { status.assume_init() }.st_mode & libc::S_IFMT;
+        [libc::S_IFIFO, libc::S_IFSOCK, libc::S_IFCHR].contains(&mode)
     }
 
     fn buffer(self) -> *mut c_void {

@@ -433,16 +433,9 @@ pub unsafe extern "C" fn uthread_file_read(
     completion: uthread_completion,
     data: *mut c_void,
 ) -> u64 {
+    let completion = Completion::new(Function::Completion(completion), data);
     // SAFETY: promised by the caller.
-    let manager = unsafe { &(*manager).manager };
-    // SAFETY: promised by the caller.
-    let file = unsafe { &(*file).0 };
-    // SAFETY: promised by the caller.
-    let access = unsafe { Access::new(file, bytes, length, offset, false) };
-    manager.access(
-        access,
-        Completion::new(Function::Completion(completion), data),
-    )
+    unsafe { access(manager, file, (bytes, length, offset), false, completion) }
 }
 
 /// Writes bytes to a registered file, as `uthread_file_read` reads them.
@@ -461,14 +454,30 @@ pub unsafe extern "C" fn uthread_file_write(
     completion: uthread_completion,
     data: *mut c_void,
 ) -> u64 {
+    let completion = Completion::new(Function::Completion(completion), data);
+    let bytes = (bytes.cast_mut(), length, offset);
+    // SAFETY: promised by the caller. A write only reads the bytes.
+    unsafe { access(manager, file, bytes, true, completion) }
+}
+
+/// Submits an access to a registered file: its bytes, their number, and the offset in the file.
+///
+/// # Safety
+///
+/// That of `uthread_file_read`.
+#[allow(unsafe_code, reason = "pointers of a C program")]
+unsafe fn access(
+    manager: *const uthread_manager,
+    file: *const uthread_file,
+    (bytes, length, offset): (*mut u8, usize, u64),
+    writes: bool,
+    completion: Completion,
+) -> u64 {
     // SAFETY: promised by the caller.
     let manager = unsafe { &(*manager).manager };
     // SAFETY: promised by the caller.
     let file = unsafe { &(*file).0 };
-    // SAFETY: promised by the caller. A write only reads the bytes.
-    let access = unsafe { Access::new(file, bytes.cast_mut(), length, offset, true) };
-    manager.access(
-        access,
-        Completion::new(Function::Completion(completion), data),
-    )
+    // SAFETY: promised by the caller.
+    let access = unsafe { Access::new(file, bytes, length, offset, writes) };
+    manager.access(access, completion)
 }

@@ -1,5 +1,7 @@
 /* Tests of the ring manager, as a program in C would use it. The argument is the number of the driver. */
 
+#define _GNU_SOURCE
+
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
@@ -91,6 +93,27 @@ static void files_are_read_and_written(void) {
     struct io_uring_sqe close = entry_of(IORING_OP_CLOSE, fd, NULL, 0);
     CHECK(perform(&close) == 0);
     CHECK(perform(&close) == -EBADF);
+}
+
+/* At the position of a file that is not in memory, so that the read waits for the disk. */
+static void files_are_read_at_their_position(void) {
+    char path[] = "uthread-ring-XXXXXX";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    unlink(path);
+    CHECK(write(fd, "some text", 9) == 9);
+    CHECK(lseek(fd, 5, SEEK_SET) == 5);
+    fsync(fd);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    char text[16] = "";
+    struct io_uring_sqe read = entry_of(IORING_OP_READ, fd, text, sizeof text);
+    read.off = -1;
+    CHECK(perform(&read) == 4 && strcmp(text, "text") == 0);
+    CHECK(lseek(fd, 0, SEEK_CUR) == 9);
+    struct io_uring_sqe write = entry_of(IORING_OP_WRITE, fd, "!", 1);
+    write.off = -1;
+    CHECK(perform(&write) == 1 && lseek(fd, 0, SEEK_CUR) == 10);
+    close(fd);
 }
 
 static void registered_files_and_memory_are_used(void) {
@@ -415,6 +438,7 @@ int main(int count, char **arguments) {
             measure(atol(arguments[2]), in_flight);
     } else {
         files_are_read_and_written();
+        files_are_read_at_their_position();
         registered_files_and_memory_are_used();
         refused_requests_tell_why();
         a_read_that_waits_is_cancelled();
