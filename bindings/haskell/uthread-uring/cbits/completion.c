@@ -47,13 +47,13 @@ static ssize_t carry_out(const struct io_uring_sqe *entry) {
     }
 }
 
-uint64_t uthread_hs_submit(const uthread_manager *manager, struct uthread_hs_request *request) {
+int uthread_hs_carry_out(struct uthread_hs_request *request) {
     ssize_t result = carry_out(&request->entry);
-    if (result >= 0) {
-        request->result = result;
-        request->flags = 0;
-        return 0;
-    }
+    request->result = result;
+    return result >= 0;
+}
+
+uint64_t uthread_hs_submit(const uthread_manager *manager, struct uthread_hs_request *request) {
     return uthread_submit(manager, &request->entry, end_request, request);
 }
 

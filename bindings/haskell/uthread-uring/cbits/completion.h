@@ -16,8 +16,10 @@ struct uthread_hs_request {
     HsStablePtr waiter;
 };
 
-/* Starts a request; when it has ended, its waiter is filled. Returns its number, or 0 if it has ended already: what takes no wait is a
-   system call of the calling thread, and its waiter stays empty. */
+/* Carries a request out by a system call of the calling thread, if that takes no wait. Returns 1 and stores the result, or returns 0. */
+int uthread_hs_carry_out(struct uthread_hs_request *request);
+
+/* Starts a request; when it has ended, its waiter is filled. Returns its number. */
 uint64_t uthread_hs_submit(const uthread_manager *manager, struct uthread_hs_request *request);
 
 /* Starts an access to a registered file, like uthread_hs_submit. */

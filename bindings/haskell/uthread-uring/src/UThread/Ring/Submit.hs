@@ -8,11 +8,12 @@ import Control.Exception (SomeException, mask_, throwIO, try, uninterruptibleMas
 import Control.Monad (when)
 import Data.Int (Int32)
 import Data.Word (Word64)
+import Foreign.C.Types (CInt (..))
 import Foreign.ForeignPtr (withForeignPtr)
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Marshal.Utils (fillBytes)
 import Foreign.Ptr (Ptr, castPtr)
-import Foreign.StablePtr (StablePtr, freeStablePtr)
+import Foreign.StablePtr (StablePtr)
 import Foreign.Storable (peekByteOff, pokeByteOff)
 import GHC.Conc (PrimMVar, myThreadId, newStablePtrPrimMVar, threadCapability)
 
@@ -21,6 +22,9 @@ import UThread.Ring.Request (Request (..))
 
 foreign import ccall unsafe "uthread_hs_submit"
   c_submit :: Ptr CManager -> Ptr () -> IO Word64
+
+foreign import ccall unsafe "uthread_hs_carry_out"
+  c_carryOut :: Ptr () -> IO CInt
 
 foreign import ccall unsafe "uthread_cancel"
   c_cancel :: Ptr CManager -> Word64 -> IO ()
@@ -42,13 +46,8 @@ submitBy start (Manager shared) (Request begin write read' undoIt end) = mask_ .
   (result, flags) <- allocaBytes 88 $ \request -> do
     fillBytes request 0 88
     write memory (castPtr request)
-    (capability, _) <- threadCapability =<< myThreadId
-    ended <- newEmptyMVar
-    waiter <- newStablePtrPrimMVar ended
-    pokeByteOff request 72 (fromIntegral capability :: Int32)
-    pokeByteOff request 80 (waiter :: StablePtr PrimMVar)
-    number <- start manager request
-    if number == 0 then freeStablePtr waiter else awaitEnd manager ended request number memory
+    carriedOut <- c_carryOut request
+    when (carriedOut == 0) $ await manager request memory
     result <- peekByteOff request 64
     flags <- peekByteOff request 68
     pure (result, flags)
@@ -56,7 +55,13 @@ submitBy start (Manager shared) (Request begin write read' undoIt end) = mask_ .
   !value <- read' memory result flags
   pure value
   where
-    awaitEnd manager ended request number memory = do
+    await manager request memory = do
+      (capability, _) <- threadCapability =<< myThreadId
+      ended <- newEmptyMVar
+      waiter <- newStablePtrPrimMVar ended
+      pokeByteOff request 72 (fromIntegral capability :: Int32)
+      pokeByteOff request 80 (waiter :: StablePtr PrimMVar)
+      number <- start manager request
       woken <- try (takeMVar ended)
       case woken of
         Right () -> pure ()
