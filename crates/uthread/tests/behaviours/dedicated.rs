@@ -13,14 +13,15 @@ use rustix::thread::{Pid, gettid};
 use uthread::priority::{self, Priority};
 use uthread::thread::{Builder, Cancelled, park, yield_now};
 use uthread::time::Elapsed;
-use uthread::{JoinHandle, Metrics, Runtime, blocking, join, local, scope, sleep, spawn};
+use uthread::{Metrics, blocking, join, local, scope, sleep, spawn};
 use uthread::{select, timeout};
 
+use crate::fixtures::dedicated::{dedicated, waiting};
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_A_THREAD, ON_WORKERS, behaviours};
 use crate::support::requests::submit_all;
-use crate::support::{HANG, errno, eventually, pair, wait_until_asleep};
+use crate::support::{HANG, errno, eventually, pair};
 
 behaviours![
     (
@@ -56,25 +57,6 @@ behaviours![
 ];
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-fn dedicated<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    Builder::new().dedicated().spawn(f).unwrap()
-}
-
-/// Starts a dedicated fiber of the runtime, and returns it when it waits.
-fn waiting<T: Send + 'static>(
-    runtime: &Runtime,
-    call: impl FnOnce() -> T + Send + 'static,
-) -> JoinHandle<T> {
-    let (sender, thread) = mpsc::channel();
-    let call = move || {
-        sender.send(gettid()).unwrap();
-        call()
-    };
-    let fiber = runtime.run(|| dedicated(call));
-    wait_until_asleep(thread.recv().unwrap());
-    fiber
-}
 
 /// The name of a thread of this process.
 fn name_of(thread: Pid) -> String {

@@ -6,18 +6,18 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::thread::gettid;
 use uthread::fs::File;
 use uthread::thread::{Builder, park};
 use uthread::{JoinHandle, Runtime, Shutdown, blocking, scope, shield, sleep, spawn};
 use uthread::{timeout, yield_now};
 
+use crate::fixtures::dedicated::{dedicated, waiting};
 use crate::fixtures::sides::{InDrop, is_cancelled, park_for_ever};
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_WORKERS, behaviours};
 use crate::support::calls::stats_of_threads;
-use crate::support::{HANG, errno, eventually, pair, wait_until_asleep};
+use crate::support::{HANG, errno, eventually, pair};
 
 behaviours![
     (
@@ -48,25 +48,6 @@ behaviours![
 ];
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-fn dedicated<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    Builder::new().dedicated().spawn(f).unwrap()
-}
-
-/// Starts a dedicated fiber of the runtime, and returns it when it waits.
-fn waiting<T: Send + 'static>(
-    runtime: &Runtime,
-    call: impl FnOnce() -> T + Send + 'static,
-) -> JoinHandle<T> {
-    let (sender, thread) = mpsc::channel();
-    let call = move || {
-        sender.send(gettid()).unwrap();
-        call()
-    };
-    let fiber = runtime.run(|| dedicated(call));
-    wait_until_asleep(thread.recv().unwrap());
-    fiber
-}
 
 /// Waits until this is the only owner of the runtime.
 fn the_only(mut runtime: Arc<Runtime>) -> Runtime {
