@@ -152,6 +152,8 @@ pub use fiber::FiberContext;
 pub use join::join;
 pub use metrics::{Metrics, PoolMetrics, WorkerMetrics};
 pub use runtime::{Builder, Driver, DriverInfo, ParseDriverError, Runtime, Shutdown};
+#[cfg(feature = "backtrace")]
+pub use sched::monitor::StallBacktrace;
 pub use sched::monitor::{Stall, StallCause};
 pub use thread::{
     JoinHandle, block_on, blocking, current, scope, shield, sleep, spawn, try_scope, yield_now,

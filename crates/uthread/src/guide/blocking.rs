@@ -87,6 +87,26 @@
 //! [`Builder::stall_threshold`](crate::Builder::stall_threshold) changes the time, and
 //! [`Runtime::metrics`](crate::Runtime::metrics) counts stalls per worker.
 //!
+//! The feature `backtrace` adds the calls that have led to the system call, in the program and in its dependencies:
+//!
+//! ```toml
+//! uthread = { version = "0.1", features = ["backtrace"] }
+//! ```
+//!
+//! ```text
+//! uthread: fiber 12 "fetch" (spawned at src/main.rs:31:5) has kept worker 0 for 101 ms while others wait, blocked in read: ...
+//!    0: <std::fs::File as std::io::Read>::read
+//!    1: client::Connection::receive
+//!              at /src/client/connection.rs:88
+//!    2: app::fetch
+//!              at /src/app/main.rs:17
+//! ```
+//!
+//! The field `backtrace` of [`Stall`](crate::Stall) passes them to a report of the program. The monitor finds them from outside: it reads the
+//! stack of the blocked thread, which is not interrupted. Lines need debug information: `debug = "line-tables-only"` in the profile suffices. A
+//! fiber that computes has no backtrace, and neither has one that has continued meanwhile. The backtrace ends early at code without
+//! unwind information, as in most C libraries that are built for musl, and on aarch64 also in a call that does not save its return address.
+//!
 //! `UTHREAD_DRIVER=threads` runs the same program with one OS thread per fiber. A program that hangs on workers but not there
 //! blocks a worker.
 //!

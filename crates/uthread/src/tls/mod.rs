@@ -18,7 +18,7 @@ pub(crate) use self::thread_pointer::Way;
 pub(crate) mod donor;
 pub(crate) mod images;
 mod keys;
-mod modules;
+pub(crate) mod modules;
 mod symbol;
 mod task;
 pub(crate) mod thread_pointer;

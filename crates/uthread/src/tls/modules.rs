@@ -173,7 +173,7 @@ fn segments(info: &libc::dl_phdr_info) -> impl Iterator<Item = libc::Elf64_Phdr>
 }
 
 /// Returns the addresses of the C library, if it is an object of its own.
-pub(super) fn c_library() -> &'static Range<usize> {
+pub(crate) fn c_library() -> &'static Range<usize> {
     static ADDRESSES: OnceLock<Range<usize>> = OnceLock::new();
     ADDRESSES.get_or_init(|| {
         let mut found = 0..0;

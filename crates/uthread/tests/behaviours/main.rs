@@ -125,6 +125,7 @@ mod trimming;
 mod fairness;
 mod metrics;
 mod priorities;
+mod stall_backtraces;
 mod stalls;
 
 use std::process::ExitCode;
@@ -242,6 +243,7 @@ const MODULES: &[harness::Module] = &modules![
     priorities,
     metrics,
     stalls,
+    stall_backtraces,
     panic_messages,
 ];
 

@@ -40,17 +40,16 @@ behaviours![
     )
 ];
 
-const THRESHOLD: Duration = Duration::from_millis(10);
+pub(crate) const THRESHOLD: Duration = Duration::from_millis(10);
 
 /// A runtime of one worker, and the stalls it tells of.
 fn watched(place: Place) -> (Runtime, Receiver<Stall>) {
-    watched_from(place, THRESHOLD)
+    watched_from(place.builder(), THRESHOLD)
 }
 
-fn watched_from(place: Place, threshold: Duration) -> (Runtime, Receiver<Stall>) {
+fn watched_from(builder: uthread::Builder, threshold: Duration) -> (Runtime, Receiver<Stall>) {
     let (sender, stalls) = mpsc::channel();
-    let runtime = place
-        .builder()
+    let runtime = builder
         .stall_threshold(threshold)
         .on_stall(move |stall| drop(sender.send(stall.clone())))
         .build()
@@ -59,7 +58,7 @@ fn watched_from(place: Place, threshold: Duration) -> (Runtime, Receiver<Stall>)
 }
 
 /// A fiber that has begun, and waits for its turn.
-fn waiting() -> JoinHandle<()> {
+pub(crate) fn waiting() -> JoinHandle<()> {
     let begun = Arc::new(AtomicBool::new(false));
     let theirs = Arc::clone(&begun);
     let waits = spawn(move || {
@@ -128,17 +127,28 @@ fn a_long_stall_is_told_of_again_and_counted_once(place: Place) {
 
 /// Runs a fiber that blocks its worker until `release`; what is told of it.
 fn blocked(place: Place, block: impl FnOnce() + Send + 'static, release: impl FnOnce()) -> Stall {
-    let (runtime, stalls) = watched(place);
+    // Before it blocks it may be a slow machine that is told of.
+    let is_blocked = |stall: &Stall| stall.cause != StallCause::Runs;
+    blocked_until(place.builder(), is_blocked, block, release)
+}
+
+/// Runs a fiber that blocks the only worker until `release`; the first report that is `expected`.
+pub(crate) fn blocked_until(
+    builder: uthread::Builder,
+    expected: impl Fn(&Stall) -> bool,
+    block: impl FnOnce() + Send + 'static,
+    release: impl FnOnce(),
+) -> Stall {
+    let (runtime, stalls) = watched_from(builder, THRESHOLD);
     let fibers = runtime.spawn(move || {
         let waits = waiting();
         let blocked = Builder::new().name("blocked".to_owned());
         blocked.spawn(block).unwrap().join().unwrap();
         waits.join().unwrap();
     });
-    // Before it blocks it may be a slow machine that is told of.
     let told = loop {
         match stalls.recv_timeout(HANG) {
-            Ok(stall) if stall.cause == StallCause::Runs => {}
+            Ok(stall) if !expected(&stall) => {}
             told => break told,
         }
     };
@@ -257,7 +267,7 @@ fn a_fiber_that_computes_alone_disturbs_nobody(place: Place) {
 fn fibers_that_wait_are_no_stall(place: Place) {
     // Longer than the system keeps a running worker from its CPU.
     let threshold = 20 * THRESHOLD;
-    let (runtime, stalls) = watched_from(place, threshold);
+    let (runtime, stalls) = watched_from(place.builder(), threshold);
     runtime.run(|| {
         let sleepers = [(); 3].map(|()| spawn(move || sleep(2 * threshold)));
         for sleeper in sleepers {

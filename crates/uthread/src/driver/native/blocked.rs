@@ -19,6 +19,14 @@ pub(crate) enum Blocked {
     Other(Option<&'static str>),
 }
 
+/// The place at which a blocked thread continues.
+#[cfg(feature = "backtrace")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    pub(super) stack_pointer: usize,
+    pub(super) program_counter: usize,
+}
+
 impl Task {
     /// Returns the calling thread.
     pub(crate) fn current() -> Task {
@@ -32,6 +40,15 @@ impl Task {
         self.read("syscall")
             .and_then(|text| by_system_call(&text))
             .unwrap_or_else(|| self.read("stat").and_then(|text| by_state(&text)))
+    }
+
+    /// Returns the place at which the thread continues. Returns `None` if it is not blocked in this kind of call, or if the kernel
+    /// does not reveal the place.
+    #[cfg(feature = "backtrace")]
+    pub(super) fn position(self, blocked: Blocked) -> Option<Position> {
+        let text = self.read("syscall")?;
+        (by_system_call(&text) == Some(Some(blocked))).then_some(())?;
+        position(&text)
     }
 
     /// Returns the time for which the thread has used a CPU, or `None` if it has ended.
@@ -65,6 +82,20 @@ fn by_system_call(text: &str) -> Option<Option<Blocked>> {
         libc::SYS_futex => Some(Some(Blocked::Futex)),
         number => Some(Some(Blocked::Other(name(number)))),
     }
+}
+
+/// Parses the last fields of such a text: the stack pointer and the program counter.
+#[cfg(feature = "backtrace")]
+fn position(text: &str) -> Option<Position> {
+    let mut fields = text.split_whitespace().rev().map(|field| {
+        let digits = field.strip_prefix("0x")?;
+        usize::from_str_radix(digits, 16).ok()
+    });
+    let program_counter = fields.next()??;
+    Some(Position {
+        stack_pointer: fields.next()??,
+        program_counter,
+    })
 }
 
 /// Returns the name of a system call that may block for long.

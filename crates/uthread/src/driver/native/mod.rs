@@ -1,5 +1,8 @@
 //! Operations as ordinary blocking system calls, for callers outside the runtime.
 
+#[cfg(feature = "backtrace")]
+pub(crate) mod call_stack;
+
 pub(crate) mod blocked;
 pub(crate) mod interrupt;
 pub(crate) mod message;

@@ -7,6 +7,8 @@
 //! The monitor samples the workers periodically, and stops while every worker sleeps. It also asks the workers to
 //! [trim](trims) the stacks of fibers that wait for long.
 
+#[cfg(feature = "backtrace")]
+mod backtrace;
 pub(crate) mod hooks;
 mod trims;
 
@@ -17,6 +19,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "backtrace")]
+pub use self::backtrace::StallBacktrace;
 use self::trims::Trims;
 use super::shared::Shared;
 use crate::driver::native::blocked::Blocked;
@@ -63,6 +67,10 @@ pub struct Stall {
     pub cause: StallCause,
     /// The name of the system call in which it is blocked, such as `read`. `None` if it runs, or if the kernel does not reveal the call.
     pub system_call: Option<&'static str>,
+    /// The calls that have led to this system call. `None` if the fiber runs or has continued meanwhile, or if the kernel does not reveal
+    /// the place. Available with the feature `backtrace`.
+    #[cfg(feature = "backtrace")]
+    pub backtrace: Option<StallBacktrace>,
 }
 
 /// The reason why a fiber monopolizes its worker.
@@ -289,6 +297,8 @@ impl Monitor {
     }
 
     fn report_stall(&mut self, index: usize, duration: Duration, is_first: bool) {
+        #[cfg(feature = "backtrace")]
+        let switches = self.samples[index].switches;
         let remote = self.shared.remote(index);
         let fiber = remote.counters.running.get();
         let Some(spawn_site) = remote.counters.spawn_site.load() else {
@@ -298,6 +308,10 @@ impl Monitor {
             remote.counters.stalls.add(1);
         }
         let blocked = remote.task.get().and_then(|task| task.blocked());
+        #[cfg(feature = "backtrace")]
+        let backtrace = (remote.task.get().zip(blocked))
+            .and_then(|(task, blocked)| StallBacktrace::capture(*task, blocked))
+            .filter(|_| remote.counters.switches.get() == switches);
         let stall = Stall {
             worker: index,
             fiber,
@@ -314,6 +328,8 @@ impl Monitor {
                 Some(Blocked::Futex) => Some("futex"),
                 Some(Blocked::Other(call)) => call,
             },
+            #[cfg(feature = "backtrace")]
+            backtrace,
         };
         match &self.config.report {
             // A panic of the report must not end the monitor.
@@ -334,6 +350,10 @@ impl Monitor {
         match mem::take(&mut self.lines_suppressed) {
             0 => eprintln!("uthread: {stall}"),
             count => eprintln!("uthread: {stall} ({count} more such stalls since the last line)"),
+        }
+        #[cfg(feature = "backtrace")]
+        if let Some(backtrace) = &stall.backtrace {
+            eprintln!("{backtrace}");
         }
     }
 }
