@@ -55,7 +55,7 @@ fn print(output: Arc<Output>) {
         while output.has_unprinted() && Instant::now() < until {
             thread::sleep(STEP);
         }
-        output.print_early();
+        output.print_waiting();
         done.send(())
     });
     let _ = is_done.recv_timeout(2 * PRINT_MAX);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
+use std::mem;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -13,7 +14,14 @@ use crate::plan::Print;
 /// Erases the line of the cursor.
 const ERASE: &[u8] = b"\r\x1b[K";
 
+/// Size of the text that may wait to be written. Readers that have more wait until less is left.
+const UNWRITTEN_MAX: usize = 1024 * 1024;
+/// Size of the results that may wait for the end of one that is printed in parts.
+const BEHIND_MAX: usize = 8 * 1024 * 1024;
+
 /// Stdout and stderr, shared by all readers.
+///
+/// One reader at a time writes to stdout. It also writes what others print in the meantime, so that they go on searching.
 pub(crate) struct Output {
     state: Mutex<State>,
     changed: Condvar,
@@ -32,8 +40,16 @@ pub(crate) struct Output {
 struct State {
     /// `true` once a result has been printed, so that the next one follows a separator.
     has_printed: bool,
+    /// Text in the order in which it is printed.
+    unwritten: Vec<u8>,
+    /// `true` while a reader writes, without the lock.
+    is_writing: bool,
     /// The file whose result is being printed in parts.
     held_by: Option<u64>,
+    /// Results of other files that are printed behind it.
+    behind: Vec<Vec<u8>>,
+    /// Size of these results.
+    behind_bytes: usize,
     /// The reader of the stream whose lines have been printed last.
     last_stream: Option<u64>,
     /// Results of files behind one that is still searched, by their positions in the order.
@@ -127,29 +143,38 @@ impl Output {
         self.changed.notify_all();
     }
 
-    /// Prints the results that wait for earlier ones, which do not come any more.
-    pub(crate) fn print_early(&self) {
+    /// Prints the results that wait for others, which do not come any more.
+    pub(crate) fn print_waiting(&self) {
         let mut state = self.lock();
-        for result in std::mem::take(&mut state.early).into_values() {
-            self.write_result(&mut state, &result);
+        self.add_behind(&mut state);
+        for result in mem::take(&mut state.early).into_values() {
+            self.add_result(&mut state, &result);
         }
+        self.write(state);
+        let is_writing = |state: &mut State| state.is_writing;
+        drop(self.changed.wait_while(self.lock(), is_writing));
     }
 
-    /// Prints the complete result of a file, which may be empty. Takes a result that waits for its turn.
+    /// Prints the complete result of a file, which may be empty. Takes a result that waits for others.
     pub(crate) fn print(&self, place: Place, result: &mut Vec<u8>) {
         let mut state = self.lock();
         match place {
             Place::Any(_) => {
-                state = self.wait_until_free(state);
-                self.write_result(&mut state, result);
+                state = self.wait_while(state, |state| state.behind_bytes >= BEHIND_MAX);
+                if self.is_held(&state) {
+                    state.behind_bytes += result.len();
+                    state.behind.push(mem::take(result));
+                    return;
+                }
+                self.add_result(&mut state, result);
             }
             Place::Ordered(position) => {
-                state.early.insert(position, std::mem::take(result));
-                self.write_early(&mut state);
-                drop(state);
+                state.early.insert(position, mem::take(result));
+                self.add_early(&mut state);
                 self.changed.notify_all();
             }
         }
+        self.write(state);
     }
 
     /// Prints a part of a result that is too large to be kept, once it is its turn. No other result is printed until
@@ -161,63 +186,60 @@ impl Output {
             Place::Ordered(position) => position,
         };
         if state.held_by == Some(holder) {
-            return self.write(&mut state, part);
+            state.unwritten.extend_from_slice(part);
+            return self.write(state);
         }
-        loop {
-            state = self.wait_until_free(state);
-            match place {
-                _ if state.is_stopped => return,
-                Place::Ordered(position) if state.next != position && !self.is_interrupted() => {
-                    state = self.wait(state);
-                }
-                _ => break,
-            }
-        }
+        state = self.wait_while(state, |state| match place {
+            Place::Ordered(position) => state.held_by.is_some() || state.next != position,
+            Place::Any(_) => state.held_by.is_some(),
+        });
         state.held_by = Some(holder);
-        self.write_result(&mut state, part);
+        self.add_result(&mut state, part);
+        self.write(state);
     }
 
     /// Prints lines of a stream, which may never end, so that others do not wait for its end. Theirs may have been printed since the
     /// last lines; then `heading` is repeated.
     pub(crate) fn print_lines(&self, reader: u64, heading: &[u8], lines: &[u8]) {
-        let mut state = self.wait_until_free(self.lock());
+        let mut state = self.wait_while(self.lock(), |state| state.held_by.is_some());
         let separator = self.separator.as_deref();
         let separator = separator.filter(|separator| !separator.is_empty());
         // Such lines have a separator of their own.
         let is_separate =
             separator.is_some_and(|separator| lines.starts_with(&[separator, b"\n"].concat()));
         if state.last_stream == Some(reader) || is_separate {
-            self.write(&mut state, lines);
+            state.unwritten.extend_from_slice(lines);
         } else {
-            self.write_result(&mut state, &[heading, lines].concat());
+            self.add_result(&mut state, &[heading, lines].concat());
         }
         state.last_stream = Some(reader);
+        self.write(state);
     }
 
     /// Prints text that is no result, after all results.
     pub(crate) fn print_as_is(&self, text: &[u8]) {
         let mut state = self.lock();
-        self.write(&mut state, text);
+        state.unwritten.extend_from_slice(text);
+        self.write(state);
     }
 
     /// Ends a result that was printed in parts.
     pub(crate) fn end(&self, place: Place) {
         let mut state = self.lock();
         state.held_by = None;
+        self.add_behind(&mut state);
         if let Place::Ordered(_) = place {
             state.next += 1;
-            self.write_early(&mut state);
+            self.add_early(&mut state);
         }
-        drop(state);
         self.changed.notify_all();
+        self.write(state);
     }
 
     /// Waits until the file at this position is among the next `ahead` ones to be printed.
     pub(crate) fn wait_for_room(&self, position: u64, ahead: u64) {
-        let mut state = self.lock();
-        while position >= state.next + ahead && !state.is_stopped {
-            state = self.wait(state);
-        }
+        let is_far = |state: &mut State| position >= state.next + ahead && !state.is_stopped;
+        drop(self.changed.wait_while(self.lock(), is_far));
     }
 
     /// Ends all waiting, as the search ends early.
@@ -246,44 +268,81 @@ impl Output {
     pub(crate) fn show_progress(&self, line: &str) {
         let mut state = self.lock();
         erase_progress(&mut state);
-        if !line.is_empty() && state.held_by.is_none() {
+        if !line.is_empty() && state.held_by.is_none() && !state.is_writing {
             let _ = io::stderr().write_all(line.as_bytes());
             state.shows_progress = true;
         }
     }
 
-    fn write_early(&self, state: &mut State) {
+    fn add_early(&self, state: &mut State) {
         while state.held_by.is_none()
             && let Some(result) = state.early.remove(&state.next)
         {
-            self.write_result(state, &result);
+            self.add_result(state, &result);
             state.next += 1;
         }
     }
 
-    fn write_result(&self, state: &mut State, result: &[u8]) {
+    fn add_behind(&self, state: &mut State) {
+        state.behind_bytes = 0;
+        for result in mem::take(&mut state.behind) {
+            self.add_result(state, &result);
+        }
+    }
+
+    fn add_result(&self, state: &mut State, result: &[u8]) {
         if result.is_empty() {
             return;
         }
         if let Some(separator) = &self.separator
             && state.has_printed
         {
-            self.write(state, &[separator, &b"\n"[..]].concat());
+            state.unwritten.extend_from_slice(separator);
+            state.unwritten.push(b'\n');
         }
         state.has_printed = true;
         state.last_stream = None;
-        self.write(state, result);
+        state.unwritten.extend_from_slice(result);
     }
 
-    fn write(&self, state: &mut State, bytes: &[u8]) {
-        if self.is_closed() || state.is_stopped {
+    /// Writes what is to be printed, or leaves it to the reader that writes.
+    fn write(&self, state: MutexGuard<'_, State>) {
+        let is_full = |state: &State| state.is_writing && state.unwritten.len() > UNWRITTEN_MAX;
+        let mut state = self.wait_while(state, is_full);
+        if state.is_writing {
             return;
         }
-        erase_progress(state);
-        let mut stdout = uthread::io::stdout().lock();
-        let Err(error) = stdout.write_all(bytes).and_then(|()| stdout.flush()) else {
-            return;
-        };
+        let mut text = Vec::new();
+        while !state.unwritten.is_empty() {
+            if self.is_closed() || state.is_stopped {
+                state.unwritten.clear();
+                break;
+            }
+            erase_progress(&mut state);
+            text.clear();
+            mem::swap(&mut text, &mut state.unwritten);
+            state.is_writing = true;
+            drop(state);
+            self.changed.notify_all();
+            let mut stdout = uthread::io::stdout().lock();
+            let result = stdout.write_all(&text).and_then(|()| stdout.flush());
+            drop(stdout);
+            if let Err(error) = result {
+                self.fail_to_write(&error);
+            }
+            state = self.lock();
+            state.is_writing = false;
+        }
+        if state.unwritten.capacity() == 0 {
+            text.clear();
+            text.shrink_to(UNWRITTEN_MAX);
+            state.unwritten = text;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn fail_to_write(&self, error: &io::Error) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.is_ending.store(true, Ordering::Relaxed);
         // Whoever reads the output has enough.
@@ -293,16 +352,22 @@ impl Output {
         }
     }
 
-    fn wait_until_free<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        while state.held_by.is_some() && !state.is_stopped && !self.is_interrupted() {
-            state = self.wait(state);
-        }
-        state
+    /// Returns `true` if a result is being printed in parts, so that the others wait.
+    fn is_held(&self, state: &State) -> bool {
+        state.held_by.is_some() && !state.is_stopped && !self.is_interrupted()
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let woken = self.changed.wait(state);
-        woken.unwrap_or_else(PoisonError::into_inner)
+    /// Waits while the condition holds, unless the search ends.
+    fn wait_while<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        condition: impl Fn(&State) -> bool,
+    ) -> MutexGuard<'a, State> {
+        let goes_on = |state: &State| !state.is_stopped && !self.is_interrupted();
+        let waited = self
+            .changed
+            .wait_while(state, |state| condition(state) && goes_on(state));
+        waited.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -311,7 +376,7 @@ impl Output {
 }
 
 fn erase_progress(state: &mut State) {
-    if std::mem::take(&mut state.shows_progress) {
+    if mem::take(&mut state.shows_progress) {
         let _ = io::stderr().write_all(ERASE);
     }
 }

@@ -12,24 +12,25 @@ use crate::output::{Output, Place};
 
 /// Lines of a stream are collected up to this size while more are there.
 const STREAM_BYTES: usize = 32 * 1024;
-/// How much memory an empty page keeps for the next results: as much as those of usual files take.
-const EMPTY_MAX: usize = 256 * 1024;
 /// Maximum size of a result that is kept until its file has been searched. A larger one is printed in parts, while others wait.
 const KEPT_MAX: usize = 1024 * 1024;
 
-/// Stands for the path of a file in what a printer writes, recognized by its address. A printer resolves the links of a path before it
-/// prints it, whether or not it prints hyperlinks, which is a system call for each directory on the way. It fails at once for this one.
-static PATH: [u8; 10] = *b"\0the path\0";
+/// Stands for the path of a file in what a printer writes, recognized by its length and address. A printer resolves the links of a path
+/// before it prints it, whether or not it prints hyperlinks, which is a system call for each directory on the way. It fails at once
+/// for this one. Printers write no constant of this length, so no comparison is left where they write one.
+static PATH: [u8; 19] = *b"\0path of the file\0\0";
 
 /// Text with or without colors, to be written at once unless it is large.
 pub(crate) struct Page<'a> {
     pub(crate) text: Vec<u8>,
+    /// The size of the text at which a part of it is printed: zero while a stream is searched.
+    text_max: usize,
     /// Written in the place of [`PATH`].
     path: Vec<u8>,
     /// `true` if the page writes paths that printers write as they are.
     pub(crate) writes_path: bool,
     colors: bool,
-    output: &'a Output,
+    pub(crate) output: &'a Output,
     /// Where the result goes that is being printed.
     pub(crate) place: Place,
     /// `true` if a part of it has been printed.
@@ -59,6 +60,7 @@ impl<'a> Page<'a> {
     pub(crate) fn new(output: &'a Output, place: Place, colors: bool) -> Page<'a> {
         Page {
             text: Vec::new(),
+            text_max: KEPT_MAX,
             path: Vec::new(),
             writes_path: false,
             colors,
@@ -88,7 +90,7 @@ impl<'a> Page<'a> {
     pub(crate) fn print(&mut self) {
         self.output.print(self.place, &mut self.text);
         self.text.clear();
-        self.text.shrink_to(EMPTY_MAX);
+        self.text.shrink_to(2 * KEPT_MAX);
     }
 
     /// Begins a result that is printed as it is found. The page has no text.
@@ -104,6 +106,7 @@ impl<'a> Page<'a> {
             heading,
             state: Mutex::default(),
         };
+        self.text_max = 0;
         Arc::clone(self.stream.insert(Arc::new(page)))
     }
 
@@ -112,6 +115,7 @@ impl<'a> Page<'a> {
         let Some(stream) = self.stream.take() else {
             return;
         };
+        self.text_max = KEPT_MAX;
         if stream.is_unordered() {
             return stream.print();
         }
@@ -120,23 +124,29 @@ impl<'a> Page<'a> {
         self.is_in_parts = state.has_printed;
     }
 
+    /// Prints a part of the result, or passes the last `length` bytes on to the stream.
     #[cold]
-    fn write_unusually(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(stream) = &self.stream {
-            stream.write(meant(bytes, &self.path));
-        } else if self.text.len() >= KEPT_MAX {
+    #[inline(never)]
+    fn print_part(&mut self, length: usize) {
+        let Some(stream) = &self.stream else {
             self.output.print_part(self.place, &self.text);
             self.text.clear();
             self.is_in_parts = true;
-        }
-        // A line that has begun is written to its end.
-        match self.output.is_ending() && bytes.ends_with(b"\n") {
-            true => Err(io::ErrorKind::BrokenPipe.into()),
-            false => Ok(bytes.len()),
+            return;
+        };
+        let before = self.text.len() - length;
+        stream.write(&self.text[before..]);
+        self.text.truncate(before);
+    }
+
+    #[inline(never)]
+    fn write_path(&mut self) {
+        self.text.extend_from_slice(&self.path);
+        if self.text.len() >= self.text_max {
+            self.print_part(self.path.len());
         }
     }
 
-    #[cold]
     fn ansi(&mut self) -> Ansi<&mut Self> {
         Ansi::new(self)
     }
@@ -154,26 +164,19 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Returns the bytes to write: the path in the place of [`PATH`].
-#[inline]
-fn meant<'b>(bytes: &'b [u8], path: &'b [u8]) -> &'b [u8] {
-    match bytes.as_ptr() == PATH.as_ptr() {
-        true => path,
-        false => bytes,
-    }
-}
-
 impl io::Write for Page<'_> {
-    /// Called several times for each line, so that all but the usual case is elsewhere.
-    #[inline]
+    /// Called several times for each match. As it never fails and does little, it becomes a part of what the printers do.
+    #[inline(always)]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.stream.is_none() {
-            self.text.extend_from_slice(meant(bytes, &self.path));
-            if self.text.len() < KEPT_MAX && !self.output.is_ending() {
-                return Ok(bytes.len());
+        if bytes.len() == PATH.len() && bytes.as_ptr() == PATH.as_ptr() {
+            self.write_path();
+        } else {
+            self.text.extend_from_slice(bytes);
+            if self.text.len() >= self.text_max {
+                self.print_part(bytes.len());
             }
         }
-        self.write_unusually(bytes)
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

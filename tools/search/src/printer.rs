@@ -8,8 +8,9 @@ use grep_printer::{
     JSON, JSONBuilder, PathPrinterBuilder, Standard, StandardBuilder, Stats, Summary,
     SummaryBuilder, SummaryKind,
 };
-use grep_searcher::{Searcher, Sink};
+use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
 
+use crate::output::Output;
 use crate::page::Page;
 use crate::plan::{Mode, Plan, Print, Totals};
 
@@ -141,6 +142,7 @@ impl<'a> Printer<'a> {
         path: &Path,
         text: Text<'_>,
     ) -> io::Result<Found> {
+        let output = self.page().output;
         let path = match self {
             Printer::Lines(_) | Printer::Summary(_) => self.page().stand_in(path),
             Printer::Json(_) | Printer::Paths(..) => path,
@@ -148,7 +150,8 @@ impl<'a> Printer<'a> {
         match self {
             Printer::Lines(printer) => {
                 let mut sink = printer.sink_with_path(&matcher, path);
-                search(searcher, &matcher, text, &mut sink)?;
+                let until = UntilEnd::new(&mut sink, output);
+                search(searcher, &matcher, text, until)?;
                 Ok(Found {
                     has_match: sink.has_match(),
                     stats: sink.stats().cloned(),
@@ -156,7 +159,8 @@ impl<'a> Printer<'a> {
             }
             Printer::Summary(printer) => {
                 let mut sink = printer.sink_with_path(&matcher, path);
-                search(searcher, &matcher, text, &mut sink)?;
+                let until = UntilEnd::new(&mut sink, output);
+                search(searcher, &matcher, text, until)?;
                 Ok(Found {
                     has_match: sink.has_match(),
                     stats: sink.stats().cloned(),
@@ -165,7 +169,8 @@ impl<'a> Printer<'a> {
             Printer::Paths(..) => unreachable!("files are not searched in this mode"),
             Printer::Json(printer) => {
                 let mut sink = printer.sink_with_path(&matcher, path);
-                search(searcher, &matcher, text, &mut sink)?;
+                let until = UntilEnd::new(&mut sink, output);
+                search(searcher, &matcher, text, until)?;
                 Ok(Found {
                     has_match: sink.has_match(),
                     stats: Some(sink.stats().clone()),
@@ -220,5 +225,47 @@ fn search<S: Sink<Error = io::Error>>(
     match text {
         Text::Whole(text) => searcher.search_slice(matcher, text, sink),
         Text::Stream(stream) => searcher.search_reader(matcher, stream, sink),
+    }
+}
+
+/// Passes on what is found in a text until the search of all files ends. A line that has begun is printed to its end.
+struct UntilEnd<'a, S> {
+    sink: S,
+    output: &'a Output,
+}
+
+impl<'a, S> UntilEnd<'a, S> {
+    fn new(sink: S, output: &'a Output) -> UntilEnd<'a, S> {
+        UntilEnd { sink, output }
+    }
+}
+
+impl<S: Sink> Sink for UntilEnd<'_, S> {
+    type Error = S::Error;
+
+    #[inline]
+    fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, S::Error> {
+        Ok(self.sink.matched(searcher, found)? && !self.output.is_ending())
+    }
+
+    #[inline]
+    fn context(&mut self, searcher: &Searcher, line: &SinkContext<'_>) -> Result<bool, S::Error> {
+        Ok(self.sink.context(searcher, line)? && !self.output.is_ending())
+    }
+
+    fn context_break(&mut self, searcher: &Searcher) -> Result<bool, S::Error> {
+        self.sink.context_break(searcher)
+    }
+
+    fn binary_data(&mut self, searcher: &Searcher, offset: u64) -> Result<bool, S::Error> {
+        self.sink.binary_data(searcher, offset)
+    }
+
+    fn begin(&mut self, searcher: &Searcher) -> Result<bool, S::Error> {
+        self.sink.begin(searcher)
+    }
+
+    fn finish(&mut self, searcher: &Searcher, finish: &SinkFinish) -> Result<(), S::Error> {
+        self.sink.finish(searcher, finish)
     }
 }
