@@ -76,6 +76,7 @@ fn mail_is_taken_by_its_owner_or_by_another_worker() {
     check(PREEMPTIONS_MAX_OF_ONE, || {
         let inbox = Arc::new(Inbox::default());
         assert!(inbox.put(1).is_none() && inbox.put(2).is_none());
+        assert_eq!(inbox.count(|mail| *mail == 2), 1);
         let taking = {
             let inbox = Arc::clone(&inbox);
             thread::spawn(move || inbox.take_one(|mail| *mail == 2))
@@ -84,7 +85,7 @@ fn mail_is_taken_by_its_owner_or_by_another_worker() {
         taken.extend(taking.join().unwrap());
         taken.extend(inbox.take());
         assert_eq!(taken, [1, 2]);
-        assert!(!inbox.has_mail());
+        assert!(!inbox.has_mail() && inbox.count(|_| true) == 0);
     });
 }
 

@@ -28,20 +28,26 @@
 //! | `uthread_operations_submitted`, `uthread_operations_completed` | `worker` | operations of the kernel |
 //! | `uthread_stalls` | `worker` | times that a fiber kept the worker for too long |
 //! | `uthread_idle_seconds` | `worker` | time without work |
+//! | `uthread_fibers_ready`, `uthread_fibers_new` | `worker` | fibers that wait for the worker now |
+//! | `uthread_fibers_injected` | | fibers that wait for any worker now |
+//! | `uthread_scheduling_delay_seconds` | `worker` | how long a fiber that becomes ready waits until it runs |
 //! | `uthread_pool_threads`, `uthread_pool_idle_threads`, `uthread_pool_queued_calls` | `pool` | threads for blocking calls, and calls that wait for one |
 //! | `uthread_pool_calls`, `uthread_pool_wait_seconds` | `pool` | calls that a thread has begun, and how long they were queued |
 //!
-//! Those of the pools have gauges, the others are counters, to which the format adds `_total`. The fields of
-//! [`WorkerMetrics`] and [`PoolMetrics`] say more.
+//! The numbers of fibers that wait, of threads and of queued calls are gauges. The scheduling delay is a histogram, which is empty unless
+//! [`Builder::sample_delays`](uthread::Builder::sample_delays) asks for it. The others are counters, to which the format adds `_total`.
+//! The fields of [`WorkerMetrics`] and [`PoolMetrics`] say more.
 
 use std::fmt::Error;
+use std::time::Duration;
 
 use prometheus_client::collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
-use uthread::{Metrics, PoolMetrics, WorkerMetrics};
+use uthread::{Delays, Metrics, PoolMetrics, WorkerMetrics};
 
 /// Adds the metrics of the runtime whose fiber encodes a registry. Adds nothing outside of runtimes. See the example of the
 /// [crate](self).
@@ -77,6 +83,22 @@ const OF_WORKERS: [OfWorker; 8] = [
         "stalls",
         "Times that a fiber kept the worker for too long",
         |worker| worker.stalls,
+    ),
+];
+
+/// A number of fibers that wait for a worker.
+type QueueOfWorker = (&'static str, &'static str, fn(&WorkerMetrics) -> usize);
+
+const QUEUES: [QueueOfWorker; 2] = [
+    (
+        "fibers_ready",
+        "Fibers that are ready to run on the worker",
+        |worker| worker.ready,
+    ),
+    (
+        "fibers_new",
+        "New fibers that are queued at the worker",
+        |worker| worker.new,
     ),
 ];
 
@@ -121,6 +143,8 @@ impl collector::Collector for Collector {
             of_workers(idle),
         )?;
 
+        encode_queues(&mut encoder, &metrics)?;
+
         let pools = [
             ("blocking", metrics.blocking),
             ("files", metrics.files),
@@ -144,6 +168,57 @@ impl collector::Collector for Collector {
             Some(&Unit::Seconds),
         );
         encode(&mut encoder, name, of_pools(waits))
+    }
+}
+
+/// Encodes the lengths of queues, and how long fibers wait in them.
+fn encode_queues(encoder: &mut DescriptorEncoder<'_>, metrics: &Metrics) -> Result<(), Error> {
+    let gauge = |length: usize| ConstGauge::new(length as i64);
+    for (name, help, read) in QUEUES {
+        let values = metrics.workers.iter().map(|worker| gauge(read(worker)));
+        encode(encoder, (name, help, None), of_workers(values))?;
+    }
+    let injected = encoder.encode_descriptor(
+        "uthread_fibers_injected",
+        "Fibers that wait for any worker",
+        None,
+        MetricType::Gauge,
+    )?;
+    gauge(metrics.injector).encode(injected)?;
+    let delays = metrics
+        .workers
+        .iter()
+        .map(|worker| Histogram(worker.delays));
+    let description = (
+        "scheduling_delay",
+        "Time from becoming ready until running",
+        Some(&Unit::Seconds),
+    );
+    encode(encoder, description, of_workers(delays))
+}
+
+/// The scheduling delays of a worker.
+#[derive(Debug)]
+struct Histogram(Delays);
+
+impl EncodeMetric for Histogram {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), Error> {
+        let Histogram(delays) = self;
+        let in_seconds = |(bound, count)| match bound {
+            Duration::MAX => (f64::INFINITY, count),
+            bound => (bound.as_secs_f64(), count),
+        };
+        let buckets: Vec<_> = delays.buckets().map(in_seconds).collect();
+        encoder.encode_histogram::<NoLabelSet>(
+            delays.total.as_secs_f64(),
+            delays.count,
+            &buckets,
+            None,
+        )
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
     }
 }
 

@@ -64,6 +64,52 @@ fn metrics_of_workers_and_pools_have_labels() {
 }
 
 #[test]
+fn queues_are_gauges_and_delays_a_histogram() {
+    for driver in [None, Some(Driver::Epoll)] {
+        let mut builder = Runtime::builder().workers(1).own_tls(false);
+        if let Some(driver) = driver {
+            builder = builder.driver(driver);
+        }
+        let runtime = builder
+            .sample_delays(Duration::from_millis(1))
+            .on_stall(|_| ())
+            .build()
+            .unwrap();
+        let text = runtime.run(|| {
+            let others = [(); 3].map(|()| uthread::spawn(|| ()));
+            while uthread::Metrics::current().unwrap().total().delays.count == 0 {
+                std::thread::sleep(Duration::from_millis(20));
+                uthread::yield_now();
+            }
+            others.into_iter().for_each(|other| other.join().unwrap());
+            let _new = [(); 2].map(|()| uthread::spawn(|| ()));
+            text()
+        });
+        assert_eq!(value(&text, "uthread_fibers_ready{worker=\"0\"}"), 0.0);
+        assert_eq!(value(&text, "uthread_fibers_new{worker=\"0\"}"), 2.0);
+        assert_eq!(value(&text, "uthread_fibers_injected "), 0.0);
+        let of_delay = |suffix: &str| {
+            let name = format!("uthread_scheduling_delay_seconds_{suffix}");
+            value(&text, &name)
+        };
+        let count = of_delay("count{worker=\"0\"}");
+        assert!(
+            count >= 1.0 && of_delay("sum{worker=\"0\"}") > 0.0,
+            "{text}"
+        );
+        assert_eq!(of_delay("bucket{le=\"+Inf\",worker=\"0\"}"), count);
+        assert!(of_delay("bucket{le=\"0.0025\",worker=\"0\"}") <= count);
+        for line in [
+            "# TYPE uthread_fibers_ready gauge\n",
+            "# TYPE uthread_scheduling_delay_seconds histogram\n",
+            "# UNIT uthread_scheduling_delay_seconds seconds\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+}
+
+#[test]
 fn fibers_that_are_threads_are_counted_too() {
     let runtime = Runtime::builder().driver(Driver::Threads).build().unwrap();
     let text = runtime.run(|| uthread::spawn(text).join().unwrap());

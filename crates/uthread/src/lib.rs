@@ -150,7 +150,7 @@ mod simulation;
 pub use diagnosis::{Diagnosis, Feature, Usage, diagnose};
 pub use fiber::FiberContext;
 pub use join::join;
-pub use metrics::{Metrics, PoolMetrics, WorkerMetrics};
+pub use metrics::{Delays, Metrics, PoolMetrics, WorkerMetrics};
 pub use runtime::{Builder, Driver, DriverInfo, ParseDriverError, Runtime, Shutdown};
 #[cfg(feature = "backtrace")]
 pub use sched::monitor::StallBacktrace;

@@ -34,6 +34,9 @@ const STACK_SIZE: usize = match cfg!(debug_assertions) {
 /// Longer than a request computes, shorter than the latency that its client calls slow.
 const STALL_THRESHOLD: Duration = Duration::from_millis(100);
 
+/// The shortest interval of samples of the scheduling delay: at this one, the monitor takes a percent of a CPU.
+const DELAY_INTERVAL_MIN: Duration = Duration::from_millis(1);
+
 /// A larger number of workers than any machine has CPUs is a mistake in the argument.
 const WORKERS_MAX: usize = 1024;
 
@@ -86,6 +89,7 @@ impl fmt::Debug for Builder {
             .field("blocking_threads", &self.calls.threads_max)
             .field("blocking_keep_alive", &self.calls.keep_alive)
             .field("stall_threshold", &self.monitor.threshold)
+            .field("sample_delays", &self.monitor.delay_interval)
             .finish_non_exhaustive()
     }
 }
@@ -105,6 +109,7 @@ impl Builder {
             monitor: monitor::Config {
                 threshold: Some(STALL_THRESHOLD),
                 report: None,
+                delay_interval: None,
             },
         }
     }
@@ -208,6 +213,40 @@ impl Builder {
     #[must_use]
     pub fn on_stall(mut self, report: impl Fn(&Stall) + Send + Sync + 'static) -> Builder {
         self.monitor.report = Some(Arc::new(report));
+        self
+    }
+
+    /// Measures the scheduling delay: how long a fiber that becomes ready waits until it runs. The results are in
+    /// [`WorkerMetrics::delays`](crate::WorkerMetrics::delays).
+    ///
+    /// At this interval, of at least a millisecond, the monitor, a thread of its own, sends each worker that is awake a probe. The
+    /// worker takes it as a fiber of normal priority that another thread has woken: it looks for that after a batch of fibers, and
+    /// queues it behind the ready ones. The time until such a fiber would run is recorded. So the results are a sample over the time in
+    /// which a worker is awake, and not over fibers. A worker that sleeps gets no probe, so the time to wake one is not included. If
+    /// fibers migrate, the delay of a probe is an upper bound: another worker may take over a fiber, but no probe.
+    ///
+    /// By default nothing is measured. A probe costs some microseconds: at an interval of 10 ms, a thousandth of a CPU for each worker.
+    /// [`Driver::Threads`], which has no workers, ignores the setting.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let builder = uthread::Runtime::builder().workers(1);
+    /// let runtime = builder.sample_delays(Duration::from_millis(1)).build()?;
+    /// runtime.run(|| {
+    ///     // Keeps the worker busy, and lets others run.
+    ///     let begin = std::time::Instant::now();
+    ///     while begin.elapsed() < Duration::from_millis(50) {
+    ///         uthread::yield_now();
+    ///     }
+    /// });
+    /// let delays = runtime.metrics().total().delays;
+    /// assert!(delays.count > 0 && delays.max <= Duration::from_secs(60));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn sample_delays(mut self, interval: Duration) -> Builder {
+        self.monitor.delay_interval = Some(interval.max(DELAY_INTERVAL_MIN));
         self
     }
 

@@ -20,7 +20,7 @@ use crate::fiber::FiberRef;
 use crate::forked::{self, PerProcess};
 use crate::metrics::Metrics;
 use crate::sched::features::dedicated;
-use crate::sched::shared::Shared;
+use crate::sched::shared::{Reading, Shared};
 use crate::sched::threads::Threads;
 use crate::stack::Stack;
 
@@ -170,9 +170,16 @@ impl Runtime {
         match &self.backend {
             Backend::Workers(workers) => {
                 let shared = &workers.shared;
-                Metrics::new(&mut shared.counters(), Some(shared.calls.get()))
+                Metrics::new(
+                    &mut shared.readings(),
+                    shared.injected(),
+                    Some(shared.calls.get()),
+                )
             }
-            Backend::Threads(threads) => Metrics::new(&mut iter::once(threads.counters()), None),
+            Backend::Threads(threads) => {
+                let reading = Reading::of_threads(threads.counters());
+                Metrics::new(&mut iter::once(reading), 0, None)
+            }
         }
     }
 

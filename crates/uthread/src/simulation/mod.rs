@@ -136,7 +136,7 @@ impl Simulation {
     }
 
     fn metrics(&self) -> Metrics {
-        Metrics::new(&mut self.shared.counters(), None)
+        Metrics::new(&mut self.shared.readings(), self.shared.injected(), None)
     }
 
     fn world(&self) -> &Rc<RefCell<World>> {

@@ -124,6 +124,7 @@ mod trimming;
 // Last, beside each other: what takes turns or time is disturbed by what needs many threads.
 mod fairness;
 mod metrics;
+mod metrics_queues;
 mod priorities;
 mod stall_backtraces;
 mod stalls;
@@ -242,6 +243,7 @@ const MODULES: &[harness::Module] = &modules![
     fairness,
     priorities,
     metrics,
+    metrics_queues,
     stalls,
     stall_backtraces,
     panic_messages,

@@ -23,7 +23,7 @@ use crate::fiber::locals::Locals;
 use crate::fiber::{Control, WakeHandle};
 use crate::pool::Pool;
 use crate::priorities::Priority;
-use crate::sched::shared::counters::Counters;
+use crate::sched::shared::{Reading, Shared};
 use crate::sched::threads;
 use crate::sched::worker::current::running;
 pub(crate) use crate::sched::worker::exit::begin as begin_exit;
@@ -87,20 +87,29 @@ pub(crate) fn with_control<R>(action: impl FnOnce(&Control) -> R) -> Option<R> {
     }
 }
 
-/// Calls `read` with the counters of each worker of the caller's runtime, and its pool for blocking calls, if the caller is a fiber.
-pub(crate) fn with_counters<R>(
-    read: impl FnOnce(&mut dyn Iterator<Item = &Counters>, Option<&Pool>) -> R,
+/// Calls `read` with the state of each worker of the caller's runtime, the number of fibers that any of them may take, and the pool for
+/// blocking calls, if the caller is a fiber.
+pub(crate) fn with_readings<R>(
+    read: impl FnOnce(&mut dyn Iterator<Item = Reading<'_>>, usize, Option<&Pool>) -> R,
 ) -> Option<R> {
     if let Some(context) = threads::current() {
         return Some(match context.runtime() {
-            Some(runtime) => read(&mut runtime.counters(), Some(runtime.calls.get())),
-            None => read(&mut iter::once(context.threads.counters()), None),
+            Some(runtime) => read_of(runtime, read),
+            None => {
+                let reading = Reading::of_threads(context.threads.counters());
+                read(&mut iter::once(reading), 0, None)
+            }
         });
     }
-    current::with_fiber(|worker| {
-        let shared = worker.shared();
-        read(&mut shared.counters(), Some(shared.calls.get()))
-    })
+    current::with_fiber(|worker| read_of(worker.shared(), read))
+}
+
+fn read_of<R>(
+    shared: &Shared,
+    read: impl FnOnce(&mut dyn Iterator<Item = Reading<'_>>, usize, Option<&Pool>) -> R,
+) -> R {
+    let pool = Some(shared.calls.get().as_ref());
+    read(&mut shared.readings(), shared.injected(), pool)
 }
 
 /// Calls `action` with the calling fiber's local values, if the caller is a fiber.

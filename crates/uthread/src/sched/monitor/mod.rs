@@ -5,11 +5,12 @@
 //! to take over the waiting fibers, and otherwise one to take over the new fibers that were handed to its worker.
 //!
 //! The monitor samples the workers periodically, and stops while every worker sleeps. It also asks the workers to
-//! [trim](trims) the stacks of fibers that wait for long.
+//! [trim](trims) the stacks of fibers that wait for long, and sends them [probes] of the scheduling delay.
 
 #[cfg(feature = "backtrace")]
 mod backtrace;
 pub(crate) mod hooks;
+mod probes;
 mod trims;
 
 use std::fmt;
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(feature = "backtrace")]
 pub use self::backtrace::StallBacktrace;
+use self::probes::Probes;
 use self::trims::Trims;
 use super::shared::Shared;
 use crate::driver::native::blocked::Blocked;
@@ -150,6 +152,8 @@ pub(crate) struct Config {
     pub(crate) threshold: Option<Duration>,
     /// `None` prints stalls to standard error.
     pub(crate) report: Option<Report>,
+    /// How often the workers' delays are sampled; `None` for never.
+    pub(crate) delay_interval: Option<Duration>,
 }
 
 pub(crate) struct Monitor {
@@ -157,6 +161,7 @@ pub(crate) struct Monitor {
     config: Config,
     samples: Vec<Sample>,
     trims: Trims,
+    probes: Probes,
     last_line: Option<Instant>,
     lines_suppressed: u64,
 }
@@ -176,8 +181,10 @@ struct Sample {
 impl Monitor {
     /// Returns `None` if there is nothing to monitor.
     pub(crate) fn new(shared: Arc<Shared>, config: Config) -> Option<Monitor> {
-        (config.threshold.is_some() || shared.has_other_workers()).then(|| Monitor {
+        let is_asked_for = config.threshold.is_some() || config.delay_interval.is_some();
+        (is_asked_for || shared.has_other_workers()).then(|| Monitor {
             shared,
+            probes: Probes::new(config.delay_interval),
             config,
             samples: Vec::new(),
             trims: Trims::default(),
@@ -201,6 +208,7 @@ impl Monitor {
                 idle_samples + 1
             };
             shared.fill_places();
+            self.probes.send(&shared, now);
             let next_trim = self.trims.request(&shared, now);
             if idle_samples < IDLE_SAMPLES_MAX {
                 thread::park_timeout(interval);
@@ -212,6 +220,11 @@ impl Monitor {
     }
 
     fn interval(&self) -> Duration {
+        let of_delays = self.config.delay_interval.unwrap_or(Duration::MAX);
+        self.interval_of_samples().min(of_delays)
+    }
+
+    fn interval_of_samples(&self) -> Duration {
         match self.config.threshold {
             _ if self.shared.has_spares() => INTERVAL_WITH_SPARES,
             _ if self.shared.is_migrating() => INTERVAL_MIN,

@@ -2,7 +2,7 @@
 
 use crate::atomic::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
 
-/// A fiber is contained at most once as new or ready, and once per interrupt of its wait, and requests to trim are few, so
+/// A fiber is contained at most once as new or ready, and once per interrupt of its wait, and requests to trim and probes are few, so
 /// the number of live fibers bounds the inbox. It accepts nothing once the worker has ended, as nobody would empty it.
 pub(crate) struct Inbox<T> {
     /// Saves the owner the lock while the inbox is empty. Modified under the lock, so that it agrees with the
@@ -59,7 +59,7 @@ impl<T> Inbox<T> {
         drop(items);
     }
 
-    /// Returns `true` if there are items. Called by the owner.
+    /// Returns `true` if there are items. Called by the owner; to others, it may be slightly old.
     pub(crate) fn has_mail(&self) -> bool {
         self.filled.load(Ordering::Relaxed)
     }
@@ -72,6 +72,18 @@ impl<T> Inbox<T> {
         let mut mail = self.lock();
         self.filled.store(false, Ordering::Relaxed);
         std::mem::take(&mut mail.items)
+    }
+
+    /// Returns the number of items that are `counted`. Called by any thread.
+    pub(crate) fn count(&self, counted: impl Fn(&T) -> bool) -> usize {
+        if !self.has_mail() {
+            return 0;
+        }
+        self.lock()
+            .items
+            .iter()
+            .filter(|item| counted(item))
+            .count()
     }
 
     /// Takes the first item that `is_wanted`. Called by any thread.

@@ -8,13 +8,14 @@
 //! They exist only in a runtime in which some fiber has had such a priority. The README has the rule by which the
 //! priorities take turns, with its bounds.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_deque::Injector;
 
 use super::new_fibers::take;
+use super::run_queue::RunQueue;
 use crate::fiber::{FiberRef, Started};
 use crate::priorities::{Arbiter, Priority};
 
@@ -70,6 +71,12 @@ impl SharedPrioritized {
         self.new.all().map(Injector::len).iter().sum()
     }
 
+    /// Returns the number of fibers.
+    pub(in crate::sched) fn len(&self) -> usize {
+        let started = self.started.all().map(Injector::len);
+        self.new_fibers() + started.iter().sum::<usize>()
+    }
+
     /// Returns `true` if there are started fibers.
     pub(in crate::sched) fn has_started(&self) -> bool {
         !self.started.all().into_iter().all(Injector::is_empty)
@@ -89,15 +96,25 @@ pub(crate) struct Prioritized {
     pub(in crate::sched) shared: Arc<SharedPrioritized>,
     /// `true` if fibers migrate, so that those of `own` do not exist.
     migrating: bool,
-    /// Started fibers that only this worker may run. Each is contained at most once, so the number of live fibers bounds
-    /// them.
-    own: Pair<RefCell<VecDeque<Started>>>,
+    /// Started fibers that only this worker may run.
+    own: Pair<RunQueue>,
+    own_length: OwnLength,
     arbiter: Cell<Arbiter>,
     /// `true` while this worker searches for what any worker may take, so that such fibers do not count as its own work. Their
     /// taking ends the search.
     pub(in crate::sched) searches: Cell<bool>,
     /// Number of picks from each priority so far.
     counts: [Cell<u64>; 3],
+}
+
+/// The number of started fibers that only one worker may run, for other threads. Relaxed: it orders nothing.
+#[derive(Clone, Default)]
+pub(crate) struct OwnLength(Arc<AtomicUsize>);
+
+impl OwnLength {
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// The priority that a fiber is picked from.
@@ -108,11 +125,16 @@ pub(crate) struct Pick {
 }
 
 impl Prioritized {
-    pub(in crate::sched) fn new(shared: Arc<SharedPrioritized>, migrating: bool) -> Prioritized {
+    pub(in crate::sched) fn new(
+        shared: Arc<SharedPrioritized>,
+        migrating: bool,
+        own_length: OwnLength,
+    ) -> Prioritized {
         Prioritized {
             shared,
             migrating,
             own: Pair::default(),
+            own_length,
             arbiter: Cell::new(Arbiter::new()),
             searches: Cell::new(false),
             counts: Default::default(),
@@ -125,36 +147,43 @@ impl Prioritized {
             return self.shared.push_started(fiber);
         }
         let own = self.own.of(fiber.control().limits.priority());
-        own.borrow_mut().push_back(fiber);
+        own.push(fiber);
+        self.record_own();
     }
 
     /// Takes the oldest started fiber of this priority.
     pub(in crate::sched) fn pop(&self, priority: Priority) -> Option<Started> {
         match self.migrating {
-            false => self.own.of(priority).borrow_mut().pop_front(),
+            false => {
+                let fiber = self.own.of(priority).pop();
+                self.record_own();
+                fiber
+            }
             true => take(|| self.shared.started.of(priority).steal()),
         }
     }
 
     /// Removes a started fiber that only this worker may run. Returns `true` if it was in a queue.
     pub(in crate::sched) fn remove(&self, fiber: Started) -> bool {
-        self.own.all().into_iter().any(|own| {
-            let mut own = own.borrow_mut();
-            let index = own.iter().position(|queued| *queued == fiber);
-            index.is_some_and(|index| own.remove(index).is_some())
-        })
+        let removed = self.own.all().into_iter().any(|own| own.remove(fiber));
+        self.record_own();
+        removed
+    }
+
+    fn record_own(&self) {
+        let length = self.own.all().map(|own| own.length().get()).iter().sum();
+        self.own_length.0.store(length, Ordering::Relaxed);
     }
 
     /// Returns `true` if there is no work for this worker.
     pub(in crate::sched) fn is_empty(&self) -> bool {
-        self.own.all().iter().all(|own| own.borrow().is_empty())
+        self.own.all().iter().all(|own| own.is_empty())
             && (self.searches.get() || self.shared.is_empty())
     }
 
     /// Chooses the priority whose turn it is. `normal` is `true` if a normal fiber waits.
     pub(in crate::sched) fn next_pick(&self, normal: bool) -> Option<Pick> {
-        let waits =
-            |priority| !self.own.of(priority).borrow().is_empty() || self.shared.has(priority);
+        let waits = |priority| !self.own.of(priority).is_empty() || self.shared.has(priority);
         let mut arbiter = self.arbiter.get();
         let next = arbiter.next([waits(Priority::Urgent), normal, waits(Priority::Background)]);
         self.arbiter.set(arbiter);

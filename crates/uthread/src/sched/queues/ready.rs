@@ -10,15 +10,14 @@
 //! Usually all fibers stay, are normal and have time left, and one flag says so. Otherwise those of another priority are in queues of
 //! their own ([`Prioritized`]).
 
-use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
 use crossbeam_deque::{Stealer, Worker as Deque};
 use crossbeam_utils::atomic::AtomicCell;
 
-use super::prioritized::{Prioritized, SharedPrioritized};
-use super::run_queue::RunQueue;
+use super::prioritized::{OwnLength, Prioritized, SharedPrioritized};
+use super::run_queue::{End, Length, RunQueue};
 use crate::fiber::Started;
 use crate::priorities::Priority;
 
@@ -27,20 +26,45 @@ const NEXT_IN_A_ROW_MAX: u32 = 3;
 
 /// Each fiber is contained at most once, so the number of live fibers bounds it.
 pub(crate) struct Ready {
-    /// `true` if fibers neither migrate nor are ordered and none is spent, so that all are in `staying`.
+    /// `true` if fibers neither migrate nor are ordered and none is spent, so that all are in `staying`; and no probe is placed.
     is_plain: Cell<bool>,
+    /// `true` while a probe has a place among the fibers.
+    is_probed: Cell<bool>,
     /// The normal fibers or, if fibers migrate, those that must stay.
     staying: RunQueue,
     /// Fibers that have used up their last turn, if fibers neither migrate nor are ordered.
-    spent: RefCell<VecDeque<Started>>,
+    spent: RunQueue,
     /// If fibers migrate: the normal ones that may leave.
     stealable: Option<Stealable>,
     /// If fibers are ordered: those of other priorities that need not stay.
     prioritized: OnceCell<Box<Prioritized>>,
+    /// The number of those that this worker has to itself.
+    prioritized_length: OwnLength,
     /// The switch during which a fiber was last put first.
     next_at: Cell<u64>,
     /// Number of successive switches during which a fiber was put first.
     next_in_a_row: Cell<u32>,
+}
+
+/// The position among the ready fibers that a normal fiber got if it was appended.
+#[derive(Clone, Copy)]
+pub(crate) struct Position {
+    staying: End,
+    /// If fibers migrate: number of fibers before it that may leave.
+    leaving: usize,
+}
+
+/// The numbers of ready fibers that only their worker knows otherwise, for other threads.
+pub(crate) struct Lengths<'a> {
+    staying: &'a Length,
+    spent: &'a Length,
+    prioritized: &'a OwnLength,
+}
+
+impl Lengths<'_> {
+    pub(crate) fn sum(&self) -> usize {
+        self.staying.get() + self.spent.get() + self.prioritized.get()
+    }
 }
 
 struct Stealable {
@@ -61,10 +85,12 @@ impl Ready {
     pub(crate) fn local() -> Ready {
         Ready {
             is_plain: Cell::new(true),
+            is_probed: Cell::new(false),
             staying: RunQueue::default(),
-            spent: RefCell::default(),
+            spent: RunQueue::default(),
             stealable: None,
             prioritized: OnceCell::new(),
+            prioritized_length: OwnLength::default(),
             next_at: Cell::new(u64::MAX),
             next_in_a_row: Cell::new(0),
         }
@@ -87,11 +113,13 @@ impl Ready {
 
     /// Orders the fibers that are added from now on by their priorities.
     pub(crate) fn order(&self, shared: &Arc<SharedPrioritized>, migrating: bool) {
-        let new = || Box::new(Prioritized::new(Arc::clone(shared), migrating));
+        let length = OwnLength::clone(&self.prioritized_length);
+        let new = || Box::new(Prioritized::new(Arc::clone(shared), migrating, length));
         self.prioritized.get_or_init(new);
         self.is_plain.set(false);
-        let spent = self.spent.take();
-        spent.into_iter().for_each(|fiber| self.push(fiber));
+        while let Some(fiber) = self.spent.pop() {
+            self.push(fiber);
+        }
     }
 
     /// Returns `true` if fibers neither migrate nor are ordered, and none is spent.
@@ -121,27 +149,27 @@ impl Ready {
 
     /// Appends a fiber that has used up its turn, if fibers neither migrate nor are ordered.
     pub(crate) fn push_spent(&self, fiber: Started) {
-        self.spent.borrow_mut().push_back(fiber);
+        self.spent.push(fiber);
         self.is_plain.set(false);
     }
 
     /// Takes a fiber that has used up its last turn.
     pub(crate) fn pop_spent(&self) -> Option<Started> {
-        let mut spent = self.spent.borrow_mut();
-        let fiber = spent.pop_front();
-        self.record_spent(&spent);
+        let fiber = self.spent.pop();
+        self.record_plain();
         fiber
     }
 
     /// Records whether fibers are left that have used up their turns.
-    fn record_spent(&self, spent: &VecDeque<Started>) {
-        let others_are_plain = self.stealable.is_none() && !self.is_ordered();
-        self.is_plain.set(others_are_plain && spent.is_empty());
+    fn record_plain(&self) {
+        let others_are_plain =
+            self.stealable.is_none() && !self.is_ordered() && !self.is_probed.get();
+        self.is_plain.set(others_are_plain && self.spent.is_empty());
     }
 
     /// Returns `true` if a fiber has used up its last turn.
     pub(crate) fn has_spent(&self) -> bool {
-        !self.is_plain.get() && !self.spent.borrow().is_empty()
+        !self.is_plain.get() && !self.spent.is_empty()
     }
 
     /// Appends a fiber if not all are in `staying`.
@@ -257,19 +285,13 @@ impl Ready {
 
     /// Removes a fiber that only this worker may run. Returns `true` if it was in the queue.
     pub(crate) fn take_out(&self, fiber: Started) -> bool {
-        self.staying.remove(fiber)
-            || self.remove_spent(fiber)
+        let removed = self.staying.remove(fiber)
+            || self.spent.remove(fiber)
             || self
                 .prioritized()
-                .is_some_and(|prioritized| prioritized.remove(fiber))
-    }
-
-    fn remove_spent(&self, fiber: Started) -> bool {
-        let mut spent = self.spent.borrow_mut();
-        let index = spent.iter().position(|queued| *queued == fiber);
-        let removed = index.and_then(|index| spent.remove(index));
-        self.record_spent(&spent);
-        removed.is_some()
+                .is_some_and(|prioritized| prioritized.remove(fiber));
+        self.record_plain();
+        removed
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -278,7 +300,7 @@ impl Ready {
 
     #[inline(never)]
     fn are_others_empty(&self) -> bool {
-        self.spent.borrow().is_empty()
+        self.spent.is_empty()
             && self.stealable.as_ref().is_none_or(Stealable::is_empty)
             && self.prioritized().is_none_or(Prioritized::is_empty)
     }
@@ -293,6 +315,54 @@ impl Ready {
     pub(crate) fn offers_prioritized(&self) -> bool {
         self.prioritized()
             .is_some_and(|prioritized| prioritized.shared.has_started())
+    }
+
+    /// Returns the numbers of fibers, without those that others may steal.
+    pub(crate) fn lengths(&self) -> Lengths<'_> {
+        Lengths {
+            staying: self.staying.length(),
+            spent: self.spent.length(),
+            prioritized: &self.prioritized_length,
+        }
+    }
+
+    /// Returns the position of a normal fiber that was appended now.
+    pub(crate) fn end(&self) -> Position {
+        Position {
+            staying: self.staying.end(),
+            leaving: self.leaving(),
+        }
+    }
+
+    /// Returns `true` if a fiber at this position would run next among the normal ones.
+    pub(crate) fn has_reached(&self, position: Position) -> bool {
+        let has_next = |stealable: &Stealable| stealable.next.load().is_some();
+        self.staying.has_reached(position.staying)
+            && position.leaving == 0
+            && !self.stealable.as_ref().is_some_and(has_next)
+    }
+
+    /// Adjusts a position after a pick, before which there were `leaving` fibers that might leave.
+    pub(crate) fn follow(&self, position: &mut Position, leaving: usize) {
+        let now = self.leaving();
+        let taken = leaving.saturating_sub(now);
+        position.leaving = position.leaving.saturating_sub(taken).min(now);
+    }
+
+    /// Returns the number of fibers in the queue that others steal from.
+    pub(crate) fn leaving(&self) -> usize {
+        self.stealable_queue().map_or(0, Deque::len)
+    }
+
+    /// Records whether a probe has a place among the fibers.
+    pub(crate) fn set_probed(&self, is_probed: bool) {
+        self.is_probed.set(is_probed);
+        self.record_plain();
+    }
+
+    /// Returns `true` if a probe has a place among the fibers.
+    pub(crate) fn is_probed(&self) -> bool {
+        self.is_probed.get()
     }
 
     /// Returns the queue that others steal from, if fibers migrate.

@@ -12,11 +12,15 @@
 //! | [`abandonment`] | whether the fibers of a runtime that ends are awaited |
 //! | [`runners`] | stacks with blocks of thread-local storage, for fibers that have their own |
 //! | [`shortage`] | new fibers for which there is no memory |
+//! | [`delays`] | how long its ready fibers wait |
+//! | [`gauge`] | numbers that a worker lets others read |
 //! | [`counters`] | the counts of a worker |
 
 pub(crate) mod abandonment;
 pub(crate) mod counters;
 pub(in crate::sched) mod dedicated;
+pub(crate) mod delays;
+mod gauge;
 pub(crate) mod idle;
 pub(crate) mod mode;
 mod notifier;
@@ -39,7 +43,7 @@ use self::dedicated::DedicatedFibers;
 use self::idle::Idle;
 use self::mode::Mode;
 use self::notifier::Notifier;
-pub(crate) use self::remote::{LocalEnds, Mail, Remote};
+pub(crate) use self::remote::{LocalEnds, Mail, Reading, Remote};
 use self::runners::Runners;
 use self::shortage::Shortage;
 use self::spares::Spares;
@@ -244,6 +248,20 @@ impl Shared {
             true => self.state.fetch_or(AWAY, Ordering::Relaxed),
             false => self.state.fetch_and(!AWAY, Ordering::Relaxed),
         };
+    }
+
+    /// Returns the state of each worker that metrics show, the spare ones among them that have run fibers.
+    pub(crate) fn readings(&self) -> impl Iterator<Item = Reading<'_>> {
+        let spares = self.spares.iter();
+        let used = spares.filter(|remote| remote.counters.switches.get() > 0);
+        (self.remotes.iter().chain(used)).map(|remote| remote.reading())
+    }
+
+    /// Returns the number of fibers that any worker may take: new ones from outside the workers or with a priority; and, if fibers
+    /// migrate, started ones that were woken from outside or have a priority.
+    pub(crate) fn injected(&self) -> usize {
+        let prioritized = self.prioritized().map_or(0, |queues| queues.len());
+        self.injector.len() + self.woken.len() + prioritized
     }
 
     /// Returns the counters of each worker, the spare ones among them that have run fibers.

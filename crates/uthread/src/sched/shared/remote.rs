@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use super::counters::Counters;
+use super::delays::Delays;
+use super::gauge::Gauge;
 use super::idle::{Idle, Sleeper};
 use super::mode::Mode;
 use super::spares::Duty;
@@ -40,6 +42,10 @@ pub(crate) struct Remote {
     /// The worker's thread, once it runs.
     pub(in crate::sched) task: OnceLock<Task>,
     pub(in crate::sched) counters: Counters,
+    /// Number of ready fibers in the queues that only the worker accesses, while it runs.
+    pub(in crate::sched) ready: Gauge,
+    /// Set before the first probe is sent.
+    delays: OnceLock<Box<Delays>>,
     pub(in crate::sched) idle: Arc<Idle>,
     /// Set while the worker lives: handles to its fibers must not keep its ring open.
     waker: Mutex<Option<Box<dyn Wake>>>,
@@ -68,6 +74,31 @@ pub(crate) enum Mail {
     New(FiberRef),
     /// Fibers from this index on may have parts of stacks to give back.
     Trim(usize),
+    /// Probes of the scheduling delay were sent.
+    Probe,
+}
+
+/// The state of a worker that metrics show.
+pub(crate) struct Reading<'a> {
+    pub(crate) counters: &'a Counters,
+    /// Number of ready fibers.
+    pub(crate) ready: usize,
+    /// Number of new fibers.
+    pub(crate) new: usize,
+    /// `None` if no probe was sent to it.
+    pub(crate) delays: Option<&'a Delays>,
+}
+
+impl Reading<'_> {
+    /// Makes a reading of fibers that are threads, which wait in no queue.
+    pub(crate) fn of_threads(counters: &Counters) -> Reading<'_> {
+        Reading {
+            counters,
+            ready: 0,
+            new: 0,
+            delays: None,
+        }
+    }
 }
 
 impl Remote {
@@ -94,6 +125,8 @@ impl Remote {
             rests: AtomicBool::new(false),
             task: OnceLock::new(),
             counters: Counters::default(),
+            ready: Gauge::default(),
+            delays: OnceLock::new(),
             idle: Arc::clone(idle),
             waker: Mutex::new(None),
             has_ended: AtomicBool::new(false),
@@ -137,6 +170,29 @@ impl Remote {
 
     pub(in crate::sched) fn inbox(&self) -> &Inbox<Mail> {
         &self.inbox
+    }
+
+    pub(super) fn reading(&self) -> Reading<'_> {
+        Reading {
+            counters: &self.counters,
+            ready: self.ready_fibers(),
+            new: self.new.len() + self.handed.load(Ordering::Relaxed),
+            delays: self.delays.get().map(Box::as_ref),
+        }
+    }
+
+    /// Returns the number of this worker's ready fibers. Locks the inbox if that contains anything.
+    fn ready_fibers(&self) -> usize {
+        let leaving = self.steal_handle.as_ref().map_or(0, |handle| {
+            handle.queue.len() + usize::from(handle.next.load().is_some())
+        });
+        let woken = self.inbox.count(|mail| matches!(mail, Mail::Ready(_)));
+        self.ready.get() + leaving + woken
+    }
+
+    /// Returns the delays of this worker's fibers, from the first probe on.
+    pub(in crate::sched) fn delays_or_init(&self) -> &Delays {
+        self.delays.get_or_init(Box::default)
     }
 
     /// Returns the number of this worker's new fibers.

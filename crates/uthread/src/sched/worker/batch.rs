@@ -25,6 +25,7 @@ impl Worker {
                 self.run_batch_of(next_staying, Worker::run_plain_fiber);
             }
             true => self.run_batch_of(next_staying, Worker::run_fiber),
+            false if self.queues.ready.is_probed() => self.run_probed_batch(),
             false if self.queues.ready.is_ordered() => {
                 debug_assert!(
                     !self.sleep.is_searching(),
@@ -74,8 +75,20 @@ impl Worker {
     /// Runs a batch that ends after [`SHORT_TIME_MAX`], of the fibers that `next` takes for the switch of this number.
     #[inline(never)]
     fn run_short_batch(&self, next: impl Fn(u64) -> Option<Started>) {
+        self.shorten_batch();
+        self.run_in_turn(next);
+    }
+
+    /// Ends the batch after [`SHORT_TIME_MAX`].
+    #[inline(always)]
+    pub(super) fn shorten_batch(&self) {
         // Polling has forgotten whether fibers still wait for events.
         self.io.look_within(&self.queues, SHORT_TIME_MAX);
+    }
+
+    /// Runs the fibers that `next` takes for the switch of each number.
+    #[inline(always)]
+    pub(super) fn run_in_turn(&self, next: impl Fn(u64) -> Option<Started>) {
         for _ in 0..BATCH_FIBERS {
             let switch = self.queues.remote.counters.switches.get().wrapping_add(1);
             let Some(fiber) = next(switch) else {

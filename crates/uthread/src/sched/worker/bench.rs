@@ -29,6 +29,7 @@ impl Worker {
 
     /// Waits until the worker is active, or its runtime is shut down.
     pub(super) fn sit_out(&self) {
+        self.probes.discard(&self.queues);
         while self.is_benched() {
             self.io.flush(&self.queues);
             self.take_in();

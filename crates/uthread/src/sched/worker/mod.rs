@@ -20,6 +20,7 @@
 //! | [`sleep`] | announcing sleep, and waking up |
 //! | [`shutdown`] | the end of a worker |
 //! | [`trim`] | giving back what the stacks of waiting fibers do not use |
+//! | [`probes`] | measuring how long a ready fiber waits |
 //! | [`neighbors`] | what it has seen of other workers, to decide what it takes from them |
 //! | [`calls`] | the calls of the running fiber |
 //! | [`panics`] | which fibers panic |
@@ -52,6 +53,7 @@ pub(super) mod io;
 mod neighbors;
 pub(super) mod panics;
 mod poll_schedule;
+mod probes;
 pub(in crate::sched) mod queues;
 mod runner_store;
 mod running;
@@ -69,6 +71,7 @@ use self::fibers::Fibers;
 use self::io::Io;
 use self::neighbors::Neighbors;
 use self::panics::Panics;
+use self::probes::Probes;
 use self::queues::Queues;
 use self::queues::pick::Starter;
 use self::shutdown::Ending;
@@ -92,6 +95,7 @@ pub(crate) struct Worker {
     ending: Ending,
     neighbors: Neighbors,
     panics: Panics,
+    probes: Probes,
 }
 
 /// The outcome of an iteration of the loop.
@@ -132,6 +136,7 @@ impl Worker {
             ending: Ending::default(),
             neighbors: Neighbors::default(),
             panics,
+            probes: Probes::default(),
         })
     }
 
@@ -173,7 +178,10 @@ impl Worker {
     pub(crate) fn run(&self) {
         let bomb = AbortOnUnwind;
         self.queues.remote.task.get_or_init(Task::current);
-        current::enter(self, || self.run_to_end());
+        let ready = self.queues.ready.lengths();
+        let read = || ready.sum();
+        let run = || current::enter(self, || self.run_to_end());
+        self.queues.remote.ready.lend(&read, run);
         self.leave();
         std::mem::forget(bomb);
     }
@@ -316,6 +324,7 @@ impl Worker {
                 }
                 Mail::Interrupt(fiber) => self.io.reactor.lock().interrupt(fiber.control()),
                 Mail::Trim(first) => self.trim_stacks(first),
+                Mail::Probe => self.probes.take(&self.queues),
             }
         }
     }

@@ -71,7 +71,7 @@ impl Queues {
     }
 
     /// Starts the oldest new fiber if its turn has come, which the number of the pick decides.
-    pub(super) fn start_oldest_in_turn(
+    pub(in crate::sched) fn start_oldest_in_turn(
         &self,
         number: u64,
         starter: &impl Starter,

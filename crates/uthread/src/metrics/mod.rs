@@ -1,4 +1,7 @@
-//! Counters of a runtime's activity, per worker, readable at any time.
+//! Counters of a runtime's activity and the lengths of its queues, per worker, readable at any time. [`delays`] has the
+//! distribution of scheduling delays.
+
+mod delays;
 
 use std::fmt;
 use std::iter::Sum;
@@ -7,7 +10,9 @@ use std::time::Duration;
 
 use crate::pool::{self, Pool};
 use crate::sched::caller;
-use crate::sched::shared::counters::Counters;
+use crate::sched::shared::Reading;
+
+pub use self::delays::Delays;
 
 /// The activity of a runtime's workers since it started; see [`Runtime::metrics`].
 ///
@@ -30,6 +35,9 @@ use crate::sched::shared::counters::Counters;
 pub struct Metrics {
     /// One entry per worker, in the order of the numbers in their threads' names.
     pub workers: Vec<WorkerMetrics>,
+    /// Number of fibers that wait for any worker: new ones that were spawned outside the workers, or have a priority; and, if fibers
+    /// migrate, ready ones that were woken outside the workers, or have a priority.
+    pub injector: usize,
     /// The threads of this runtime that run calls passed to [`blocking`](crate::blocking).
     pub blocking: PoolMetrics,
     /// The threads that run calls of this crate on files which the driver does not support. The runtimes of the process share
@@ -69,6 +77,13 @@ pub struct PoolMetrics {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerMetrics {
+    /// Number of fibers that are ready to run on this worker now, without the one that runs. A fiber whose operation has completed
+    /// is ready once the worker has collected the result.
+    pub ready: usize,
+    /// Number of new fibers that are queued at this worker now.
+    pub new: usize,
+    /// Scheduling delays, if [`Builder::sample_delays`](crate::Builder::sample_delays) asks for them.
+    pub delays: Delays,
     /// Number of fibers started.
     pub fibers: u64,
     /// Number of fibers ended.
@@ -115,15 +130,17 @@ impl Metrics {
     /// ```
     #[must_use]
     pub fn current() -> Option<Metrics> {
-        caller::with_counters(Metrics::new)
+        caller::with_readings(Metrics::new)
     }
 
     pub(crate) fn new(
-        counters: &mut dyn Iterator<Item = &Counters>,
+        workers: &mut dyn Iterator<Item = Reading<'_>>,
+        injector: usize,
         blocking: Option<&Pool>,
     ) -> Metrics {
         Metrics {
-            workers: counters.map(WorkerMetrics::read).collect(),
+            workers: workers.map(WorkerMetrics::of).collect(),
+            injector,
             blocking: blocking.map(PoolMetrics::read).unwrap_or_default(),
             files: PoolMetrics::read(pool::files()),
             waits: PoolMetrics::read(pool::waits()),
@@ -167,9 +184,13 @@ impl PoolMetrics {
 }
 
 impl WorkerMetrics {
-    fn read(counters: &Counters) -> WorkerMetrics {
+    fn of(reading: Reading<'_>) -> WorkerMetrics {
+        let Reading { counters, .. } = reading;
         let driver = counters.driver();
         WorkerMetrics {
+            ready: reading.ready,
+            new: reading.new,
+            delays: reading.delays.map(Delays::read).unwrap_or_default(),
             fibers: counters.fibers.get(),
             ended: counters.ended.get(),
             switches: counters.switches.get(),
@@ -188,7 +209,7 @@ impl WorkerMetrics {
     }
 
     /// Returns the columns of the table in order.
-    fn columns(&self) -> [(&'static str, u64); 13] {
+    fn columns(&self) -> [(&'static str, u64); 15] {
         [
             ("fibers", self.fibers),
             ("ended", self.ended),
@@ -203,6 +224,8 @@ impl WorkerMetrics {
             ("served", self.served),
             ("stalls", self.stalls),
             ("sleeps", self.sleeps),
+            ("ready", self.ready as u64),
+            ("new", self.new as u64),
         ]
     }
 }
@@ -212,6 +235,9 @@ impl Add for WorkerMetrics {
 
     fn add(self, other: WorkerMetrics) -> WorkerMetrics {
         WorkerMetrics {
+            ready: self.ready + other.ready,
+            new: self.new + other.new,
+            delays: self.delays + other.delays,
             fibers: self.fibers + other.fibers,
             ended: self.ended + other.ended,
             switches: self.switches + other.switches,
