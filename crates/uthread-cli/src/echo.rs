@@ -44,7 +44,7 @@ pub(crate) fn run(args: &EchoArgs) -> Exit {
 }
 
 fn start(args: &EchoArgs) -> anyhow::Result<(Runtime, Listening, Manager)> {
-    let runtime = runtime::start(&args.server)?;
+    let runtime = runtime::start(&args.server, false)?;
     let listening = listen(args.listen, &args.server)?;
     Ok((runtime, listening, Manager::from_env()?))
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod counters;
 mod exit;
 mod input;
 mod line_log;

@@ -1,14 +1,22 @@
 //! Starts the runtime of a server from its command-line options.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use uthread::Runtime;
 
 use crate::args::ServerArgs;
 use crate::output::tell;
 
-/// Starts the workers, by default one per CPU.
-pub(crate) fn start(args: &ServerArgs) -> anyhow::Result<Runtime> {
+/// Interval of the samples of the scheduling delay: some 1,500 between two readings of Prometheus, for a thousandth of a CPU.
+const DELAY_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Starts the workers, by default one per CPU. Their scheduling delays are sampled if `counted`.
+pub(crate) fn start(args: &ServerArgs, counted: bool) -> anyhow::Result<Runtime> {
     let mut builder = Runtime::builder();
+    if counted {
+        builder = builder.sample_delays(DELAY_INTERVAL);
+    }
     if let Some(workers) = args.workers {
         builder = builder.workers(workers.get());
     }

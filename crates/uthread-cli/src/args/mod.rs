@@ -176,6 +176,9 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 
+    #[command(flatten)]
+    pub(crate) counters: CountersArgs,
+
     /// Respond 403 to a directory without index.html, instead of listing its files
     #[arg(long, help_heading = "Content")]
     pub(crate) no_listing: bool,
@@ -241,6 +244,21 @@ pub(crate) struct ServerArgs {
     /// Print the driver, its configuration, and why it was chosen
     #[arg(long, short)]
     pub(crate) verbose: bool,
+}
+
+/// The option of servers that show counters.
+#[derive(Debug, Args)]
+pub(crate) struct CountersArgs {
+    /// Serve counters over HTTP at this address, in the text format of OpenMetrics, for Prometheus
+    #[arg(long, value_name = "ADDR:PORT", help_heading = "Log")]
+    pub(crate) counters: Option<SocketAddr>,
+}
+
+impl CountersArgs {
+    /// Returns `true` if counters are to be served.
+    pub(crate) fn are_wanted(&self) -> bool {
+        self.counters.is_some()
+    }
 }
 
 /// Parses a driver by its name, which shell completions offer, too.

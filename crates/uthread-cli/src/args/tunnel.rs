@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{ServerArgs, positive_duration};
+use super::{CountersArgs, ServerArgs, positive_duration};
 use crate::targets::{Rule, Target};
 
 const TUNNEL_NOTES: &str = "\
@@ -61,9 +61,8 @@ pub(crate) struct TunnelArgs {
     #[arg(long, value_enum, default_value_t = TunnelLog::Text, value_name = "FORMAT", hide_possible_values = true, help_heading = "Log")]
     pub(crate) log: TunnelLog,
 
-    /// Serve counters over HTTP at this address, in the text format of Prometheus
-    #[arg(long, value_name = "ADDR:PORT", help_heading = "Log")]
-    pub(crate) counters: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) counters: CountersArgs,
 
     /// Maximum number of connections; close further ones, with a 503 unless --to is given
     #[arg(

@@ -36,6 +36,7 @@ use uthread::{Runtime, sleep, thread};
 use anyhow::{Context, anyhow};
 
 use crate::args::ServeArgs;
+use crate::counters::{self, Count, Counted, Value};
 use crate::exit::Exit;
 use crate::http::request::Method;
 use crate::http::response::{Persistence, Status};
@@ -68,6 +69,25 @@ pub(crate) struct Server {
     log: Option<AccessLog>,
     peers: Arc<Peers>,
     refusals: AtomicUsize,
+}
+
+impl Counted for Server {
+    const PREFIX: &'static str = "serve";
+
+    fn counts(&self) -> Vec<Count> {
+        vec![
+            Count {
+                name: "connections_open",
+                help: "Connections that are open.",
+                value: Value::Gauge(self.peers.count() as u64),
+            },
+            Count {
+                name: "requests",
+                help: "Requests of connections that have ended.",
+                value: Value::Counter(self.peers.requests_served()),
+            },
+        ]
+    }
 }
 
 pub(crate) fn run(args: &ServeArgs) -> Exit {
@@ -120,12 +140,23 @@ fn start(args: &ServeArgs) -> anyhow::Result<Started> {
         error_pages: ErrorPages::load(args.error_pages.as_deref())?,
         listing: !args.no_listing,
     };
-    let runtime = runtime::start(&args.server)?;
+    let runtime = runtime::start(&args.server, args.counters.are_wanted())?;
     let listening = listen(args.listen, &args.server)?;
+    let counters_listener = counters::listen(&args.counters)?;
     let peers = Arc::new(Peers::new(args.max_connections.get()));
     let stop = Stop::watch()?;
     let log = AccessLog::start(args.log).context("cannot start the access log")?;
     raise_descriptor_limit(args.max_connections, 1);
+    let server = Arc::new(Server {
+        site,
+        header_timeout: args.header_timeout,
+        idle_timeout: args.idle_timeout,
+        write_timeout: args.write_timeout,
+        log,
+        peers,
+        refusals: AtomicUsize::new(0),
+    });
+    counters::start(counters_listener, &runtime, &server)?;
     let dir = args.dir.canonicalize().unwrap_or_else(|_| args.dir.clone());
     tell(format_args!(
         "serving {} on http://{}/ (workers {}, driver {}{})",
@@ -136,18 +167,9 @@ fn start(args: &ServeArgs) -> anyhow::Result<Started> {
         listening.origin()
     ));
     stop.ready();
-    let server = Server {
-        site,
-        header_timeout: args.header_timeout,
-        idle_timeout: args.idle_timeout,
-        write_timeout: args.write_timeout,
-        log,
-        peers,
-        refusals: AtomicUsize::new(0),
-    };
     Ok(Started {
         runtime,
-        server: Arc::new(server),
+        server,
         listening,
         stop,
     })

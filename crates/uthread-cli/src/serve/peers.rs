@@ -138,8 +138,13 @@ impl Peers {
             .count()
     }
 
+    /// Returns the number of open connections.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().peers.len()
+    }
+
     pub(crate) fn none_open(&self) -> bool {
-        self.lock().peers.is_empty()
+        self.count() == 0
     }
 
     pub(crate) fn requests_served(&self) -> u64 {

@@ -1,25 +1,14 @@
-//! Counters, which a small server shows in the text format of Prometheus.
+//! Counters of the tunnel.
 
-use std::fmt::Write as _;
-use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
-use uthread::net::{self, TcpListener, TcpStream};
-use uthread::timeout;
 
 use super::Server;
 use super::record::Record;
-use crate::http::response::Status;
-use crate::input::Input;
+use crate::counters::{Count, Counted, Value};
 
 /// Maximum number of connections beyond the limit that receive a 503 at the same time. Further ones are closed without a
 /// response.
 const REFUSALS_MAX: usize = 256;
-/// Readers of the counters at a time.
-const READERS_MAX: usize = 16;
-/// Time for a reader to send its request and to receive the counters.
-const READER_TIME_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -72,78 +61,49 @@ impl Counters {
     }
 }
 
-/// Serves the counters to every client, whatever it requests.
-pub(super) fn serve(listener: &TcpListener, server: &Arc<Server>) {
-    // Ends only with the program: the listener is never shut down.
-    let _ = net::serve(listener, READERS_MAX, |stream, _| {
-        // An error means that the reader has gone or takes too long.
-        let _ = timeout(READER_TIME_MAX, || respond(&stream, server));
-    });
-}
+impl Counted for Server {
+    const PREFIX: &'static str = "tunnel";
 
-fn respond(mut stream: &TcpStream, server: &Server) -> io::Result<()> {
-    // Whatever it requests, also in a malformed head.
-    let _head = Input::new().receive_head(stream)?;
-    let body = render(server);
-    let status = Status::Ok;
-    let response = format!(
-        "HTTP/1.1 {} {}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        status.code(),
-        status.phrase(),
-        body.len(),
-    );
-    stream.write_all(response.as_bytes())
-}
-
-fn render(server: &Server) -> String {
-    let counters = &server.counters;
-    let mut text = String::new();
-    let mut push = |name: &str, kind: &str, help: &str, value: u64| {
-        let _ = write!(
-            text,
-            "# HELP uthread_tunnel_{name} {help}\n# TYPE uthread_tunnel_{name} {kind}\nuthread_tunnel_{name} {value}\n"
-        );
-    };
-    let open = server.open.count() as u64;
-    push(
-        "connections_open",
-        "gauge",
-        "Connections that are open.",
-        open,
-    );
-    for (name, help, counter) in [
-        (
-            "connections_total",
-            "Connections that were accepted.",
-            &counters.accepted,
-        ),
-        (
-            "refused_total",
-            "Connections beyond a limit.",
-            &counters.refused,
-        ),
-        (
-            "established_total",
-            "Tunnels that were established and have ended.",
-            &counters.established,
-        ),
-        (
-            "failed_total",
-            "Connections that ended without a tunnel.",
-            &counters.failed,
-        ),
-        (
-            "bytes_up_total",
-            "Bytes from clients, of tunnels that have ended.",
-            &counters.bytes_up,
-        ),
-        (
-            "bytes_down_total",
-            "Bytes from targets, of tunnels that have ended.",
-            &counters.bytes_down,
-        ),
-    ] {
-        push(name, "counter", help, counter.load(Ordering::Relaxed));
+    fn counts(&self) -> Vec<Count> {
+        let counters = &self.counters;
+        let open = Count {
+            name: "connections_open",
+            help: "Connections that are open.",
+            value: Value::Gauge(self.open.count() as u64),
+        };
+        let counters = [
+            (
+                "connections",
+                "Connections that were accepted.",
+                &counters.accepted,
+            ),
+            ("refused", "Connections beyond a limit.", &counters.refused),
+            (
+                "established",
+                "Tunnels that were established and have ended.",
+                &counters.established,
+            ),
+            (
+                "failed",
+                "Connections that ended without a tunnel.",
+                &counters.failed,
+            ),
+            (
+                "bytes_up",
+                "Bytes from clients, of tunnels that have ended.",
+                &counters.bytes_up,
+            ),
+            (
+                "bytes_down",
+                "Bytes from targets, of tunnels that have ended.",
+                &counters.bytes_down,
+            ),
+        ];
+        let counters = counters.map(|(name, help, counter)| Count {
+            name,
+            help,
+            value: Value::Counter(counter.load(Ordering::Relaxed)),
+        });
+        [open].into_iter().chain(counters).collect()
     }
-    text
 }

@@ -25,7 +25,7 @@ use anyhow::Context;
 
 use crate::args::TunnelArgs;
 use crate::exit::Exit;
-use crate::listen::{Listening, bind, listen, raise_descriptor_limit};
+use crate::listen::{Listening, listen, raise_descriptor_limit};
 use crate::output::tell;
 use crate::runtime;
 use crate::stop::{self, Stop};
@@ -98,11 +98,11 @@ struct Started {
 
 /// Prepares everything that can fail because of wrong arguments or settings, before the first connection.
 fn start(args: &TunnelArgs) -> anyhow::Result<Started> {
-    let runtime = runtime::start(&args.server)?;
+    let runtime = runtime::start(&args.server, args.counters.are_wanted())?;
     let listening = listen(args.listen, &args.server)?;
     // Accepted sockets inherit it (tcp(7)).
     rustix::net::sockopt::set_tcp_nodelay(&listening.listener, true)?;
-    let counters = args.counters.map(|addr| bind(addr, false)).transpose()?;
+    let counters_listener = crate::counters::listen(&args.counters)?;
     let limits = Limits {
         connections_max: args.max_connections.get(),
         per_client_max: args.max_per_client.map_or(usize::MAX, |most| most.get()),
@@ -122,14 +122,7 @@ fn start(args: &TunnelArgs) -> anyhow::Result<Started> {
     let stop = Stop::watch()?;
     let open = Arc::clone(&server.open);
     runtime.spawn(move || interval(EXPIRY_STEP).for_each(|_| open.expire()));
-    if let Some(listener) = counters {
-        tell(format_args!(
-            "counters on http://{}/",
-            listener.local_addr()?
-        ));
-        let server = Arc::clone(&server);
-        runtime.spawn(move || counters::serve(&listener, &server));
-    }
+    crate::counters::start(counters_listener, &runtime, &server)?;
     let purpose = match &args.to {
         Some(target) => target.to_string(),
         None => "CONNECT".to_owned(),

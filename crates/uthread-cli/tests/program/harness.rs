@@ -49,7 +49,7 @@ pub(crate) struct Program {
     child: Child,
     pub(crate) addr: SocketAddr,
     pub(crate) startup_line: String,
-    /// The address of the counters of a tunnel, if they are served.
+    /// The address of the counters, if they are served.
     pub(crate) counters: Option<SocketAddr>,
     pub(crate) stdout: Option<BufReader<ChildStdout>>,
     stderr: Option<BufReader<ChildStderr>>,
@@ -76,12 +76,9 @@ impl Program {
     /// Starts `uthread serve` by this command.
     pub(crate) fn serving(command: &mut Command) -> Program {
         let mut program = Program::start(command);
-        let mut stderr = BufReader::new(program.child.stderr.take().unwrap());
-        while !program.startup_line.contains("http://") {
-            program.startup_line = read_line(&mut stderr);
-            assert_ne!(program.startup_line, "", "ended before its startup line");
-        }
-        program.stderr = Some(stderr);
+        program.stderr = program.child.stderr.take().map(BufReader::new);
+        program.find_counters(command);
+        program.startup_line = program.stderr_line("serving ");
         let url = program.startup_line.split("http://").nth(1).unwrap();
         program.addr = url.split('/').next().unwrap().parse().unwrap();
         program
@@ -100,15 +97,27 @@ impl Program {
     pub(crate) fn tunnelling(command: &mut Command) -> Program {
         let mut program = Program::start(command);
         program.stderr = program.child.stderr.take().map(BufReader::new);
-        if command.get_args().any(|argument| argument == "--counters") {
-            let line = program.stderr_line("counters on http://");
-            let url = line.trim().trim_end_matches('/').split("http://").nth(1);
-            program.counters = Some(url.unwrap().parse().unwrap());
-        }
+        program.find_counters(command);
         program.startup_line = program.stderr_line("(workers");
         let words = program.startup_line.split(' ');
         program.addr = words.filter_map(|word| word.parse().ok()).next().unwrap();
         program
+    }
+
+    /// Reads the address of the counters from the line about them, if the command asks for counters.
+    fn find_counters(&mut self, command: &Command) {
+        if command.get_args().any(|argument| argument == "--counters") {
+            let line = self.stderr_line("counters on http://");
+            let url = line.trim().strip_suffix("/metrics").unwrap();
+            self.counters = Some(url.split("http://").nth(1).unwrap().parse().unwrap());
+        }
+    }
+
+    /// Requests the counters.
+    pub(crate) fn counted(&self) -> Response {
+        let mut reader = Client::new(TcpStream::connect(self.counters.unwrap()).unwrap());
+        reader.send("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+        reader.response()
     }
 
     pub(crate) fn echo(args: &[&str]) -> Program {

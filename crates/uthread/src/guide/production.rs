@@ -143,8 +143,9 @@
 //!
 //! # Metrics
 //!
-//! [`Runtime::metrics`](crate::Runtime::metrics) counts what each worker has done. Serve the counters that you want to watch as text, which
-//! Prometheus reads. `uthread tunnel --counters 127.0.0.1:9100` serves its own.
+//! [`Runtime::metrics`](crate::Runtime::metrics) counts what each worker has done, and how many fibers wait for it. Serve the metrics that
+//! you want to watch as text, which Prometheus reads. `uthread serve --counters 127.0.0.1:9100` and `uthread tunnel` with the same option
+//! serve their own, and those of the runtime, at an address of its own: `curl http://127.0.0.1:9100/metrics`.
 //!
 //! ```
 //! use uthread::Runtime;
@@ -164,6 +165,15 @@
 //!
 //! Watch `stalls`: each is a fiber that has kept its worker for 100 ms while others waited. [`blocking`](super::blocking) shows how to
 //! find it.
+//!
+//! Watch the scheduling delay: how long a fiber that becomes ready waits until it runs. It is measured if
+//! [`Builder::sample_delays`](crate::Builder::sample_delays) asks for it, and by `--counters`. A server answers as late as that, at
+//! least. If it grows while CPUs are idle, fibers keep their workers; if none is idle, the load is more than the workers can do, and
+//! the number of ready fibers grows as well. In Prometheus, for the 99th percentile:
+//!
+//! ```text
+//! histogram_quantile(0.99, sum by (le) (rate(uthread_scheduling_delay_seconds_bucket[5m])))
+//! ```
 //!
 //! ---
 //!

@@ -2,6 +2,7 @@
 
 mod conditional;
 mod content;
+mod counters;
 mod deadlines;
 mod drain;
 mod limits;

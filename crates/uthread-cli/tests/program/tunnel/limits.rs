@@ -1,12 +1,11 @@
 //! Times and numbers of tunnels, and what they cost.
 
 use std::io::Read;
-use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Target, drivers};
-use crate::harness::{Client, Program, wait_until};
+use crate::harness::{Program, wait_until};
 
 /// Number of tunnels that are open at once.
 const MANY: usize = 5000;
@@ -80,22 +79,18 @@ fn the_counters_count() {
     let (client, server) = target.tunnel(&proxy);
     drop((client, server));
     assert!(proxy.stdout_line().contains(" 200 closed up 0 down 0 in "));
-    let counters = proxy.counters.take().unwrap();
-    let counted = || {
-        let mut reader = Client::new(TcpStream::connect(counters).unwrap());
-        reader.send("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
-        reader.response()
-    };
     wait_until(|| {
-        counted()
+        let counted = proxy.counted();
+        counted
             .text()
             .contains("\nuthread_tunnel_connections_open 0\n")
     });
-    let text = counted();
+    let text = proxy.counted();
     for line in [
         "uthread_tunnel_connections_total 1",
         "uthread_tunnel_established_total 1",
         "uthread_tunnel_failed_total 0",
+        "# TYPE uthread_fibers_ready gauge",
     ] {
         assert!(
             text.text().lines().any(|found| found == line),
