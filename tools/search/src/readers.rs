@@ -6,9 +6,9 @@ use std::thread::ThreadId;
 
 use grep_regex::RegexMatcher;
 
-/// Number of readers that a worker runs while files are in memory: so many share a system call, and what they have read stays in
-/// the cache of the CPU until it is searched.
-const READERS_PER_WORKER: usize = 8;
+/// Number of readers that a worker runs while files are in memory: one searches while the other waits to print. Each more has a page of
+/// its own, which is in no cache when its turn comes.
+const READERS_PER_WORKER: usize = 2;
 /// Maximum number of readers that a worker runs, and so of files in flight: enough to keep a disk busy.
 pub(crate) const READERS_PER_WORKER_MAX: usize = 64;
 
