@@ -4,15 +4,15 @@ use std::hint::spin_loop;
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 use uthread::Runtime;
-use uthread::net::TcpStream;
 use uthread::thread;
 
 use crate::args::EchoArgs;
 use crate::exit::Exit;
 use crate::listen::{Listening, listen};
-use crate::notify::Manager;
 use crate::output::tell;
 use crate::runtime;
+use crate::stop::Stop;
+use crate::stream::Stream;
 
 /// Bytes to read and send back at a time, while the client sends more than [`MESSAGE_BYTES`] at once.
 const CHUNK_BYTES: usize = 16 * 1024;
@@ -20,7 +20,7 @@ const CHUNK_BYTES: usize = 16 * 1024;
 const MESSAGE_BYTES: usize = 512;
 
 pub(crate) fn run(args: &EchoArgs) -> Exit {
-    let (runtime, listening, manager) = match start(args) {
+    let (runtime, listening, stop) = match start(args) {
         Ok(started) => started,
         Err(error) => {
             tell(format_args!("{error:#}"));
@@ -28,29 +28,30 @@ pub(crate) fn run(args: &EchoArgs) -> Exit {
         }
     };
     // Scripts wait for this line. Nobody has to read it.
-    let (addr, origin) = (listening.addr, listening.origin());
+    let (addr, origin) = (&listening.addr, listening.origin());
     let _ = writeln!(io::stdout(), "listening on {addr}{origin}");
-    manager.ready();
+    stop.ready();
     let compute = args.compute;
     runtime.run(|| {
-        listening.accept_each(|stream, _| {
+        let handle = |stream, _| {
             thread::spawn(move || {
                 // An error means that the client has disconnected, which is how every echo ends.
-                let _ = echo(stream, compute);
+                let _ = echo(&stream, compute);
             });
-        });
+        };
+        stop.accept_until_signal(listening, || {}, handle);
     });
     Exit::Done
 }
 
-fn start(args: &EchoArgs) -> anyhow::Result<(Runtime, Listening, Manager)> {
+fn start(args: &EchoArgs) -> anyhow::Result<(Runtime, Listening, Stop)> {
     let runtime = runtime::start(&args.server, false)?;
-    let listening = listen(args.listen, &args.server)?;
-    Ok((runtime, listening, Manager::from_env()?))
+    let listening = listen(&args.listen, &args.server)?;
+    Ok((runtime, listening, Stop::watch()?))
 }
 
-fn echo(mut stream: TcpStream, compute: Duration) -> io::Result<()> {
-    stream.set_nodelay(true)?;
+fn echo(mut stream: &Stream, compute: Duration) -> io::Result<()> {
+    stream.set_nodelay()?;
     let mut message = [0; MESSAGE_BYTES];
     loop {
         let count = stream.read(&mut message)?;
@@ -60,14 +61,14 @@ fn echo(mut stream: TcpStream, compute: Duration) -> io::Result<()> {
         work(compute);
         stream.write_all(&message[..count])?;
         if count == MESSAGE_BYTES {
-            echo_chunks(&mut stream, compute)?;
+            echo_chunks(stream, compute)?;
         }
     }
 }
 
 /// Echoes in large pieces until a read returns less than a message.
 #[inline(never)]
-fn echo_chunks(stream: &mut TcpStream, compute: Duration) -> io::Result<()> {
+fn echo_chunks(mut stream: &Stream, compute: Duration) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
         let count = stream.read(&mut chunk)?;

@@ -4,7 +4,6 @@
 //! is consumed.
 
 use std::io::{self, Read};
-use uthread::net::TcpStream;
 
 use crate::http::request::{self, HEAD_BYTES_MAX};
 use crate::http::response::Status;
@@ -52,7 +51,7 @@ impl Input {
     }
 
     /// Receives once. The buffer must have room: a head of the largest size is either complete or refused.
-    pub(crate) fn receive(&mut self, mut stream: &TcpStream) -> io::Result<usize> {
+    pub(crate) fn receive(&mut self, mut stream: impl Read) -> io::Result<usize> {
         self.make_room();
         let count = stream.read(&mut self.bytes[self.end..])?;
         self.end += count;
@@ -65,7 +64,10 @@ impl Input {
     ///
     /// A status for a head that is refused, within the result. `UnexpectedEof` if the peer ends within a head, or before
     /// its first byte; any other error of a receive.
-    pub(crate) fn receive_head(&mut self, stream: &TcpStream) -> io::Result<Result<usize, Status>> {
+    pub(crate) fn receive_head(
+        &mut self,
+        mut stream: impl Read,
+    ) -> io::Result<Result<usize, Status>> {
         let mut scanned = 0;
         loop {
             match request::head_length(self.unread(), scanned) {
@@ -73,7 +75,7 @@ impl Input {
                 Ok(None) => scanned = self.unread().len(),
                 Err(status) => return Ok(Err(status)),
             }
-            if self.receive(stream)? == 0 {
+            if self.receive(&mut stream)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
@@ -102,7 +104,7 @@ const _: () = assert!(HEAD_BYTES_MAX.is_power_of_two() && INITIAL_BYTES.is_power
 mod tests {
     use super::*;
     use std::io::Write;
-    use uthread::net::TcpListener;
+    use uthread::net::{TcpListener, TcpStream};
 
     #[test]
     fn grows_to_the_limit_and_shrinks_when_consumed() {

@@ -5,16 +5,18 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 use uthread::net::{
-    AcceptFailure, InheritedSocket, SocketAddr, TcpListener, TcpSocket, TcpStream,
-    listeners_from_env,
+    AcceptFailure, InheritedSocket, SocketAddr, TcpListener, TcpSocket, listeners_from_env,
 };
 use uthread::{sleep, thread};
 
 use anyhow::{Context, anyhow, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::address::Address;
 use crate::args::ServerArgs;
 use crate::output::tell;
+use crate::socket_file::{self, SocketFile};
+use crate::stream::{Client, Listener, Stream};
 
 /// Connections that the kernel completes ahead of `accept`: in a burst, clients should wait, not retry. The kernel
 /// lowers it to `net.core.somaxconn`, whose default is the same number.
@@ -30,9 +32,11 @@ const DESCRIPTORS_RESERVED: u64 = 64;
 /// The listener of a server.
 #[derive(Debug)]
 pub(crate) struct Listening {
-    pub(crate) listener: TcpListener,
-    pub(crate) addr: SocketAddr,
+    pub(crate) listener: Listener,
+    pub(crate) addr: Address,
     is_inherited: bool,
+    /// The file of a Unix socket, unless that is inherited.
+    file: Option<SocketFile>,
 }
 
 impl Listening {
@@ -46,11 +50,11 @@ impl Listening {
     }
 
     /// Passes every connection to `handle` until the calling fiber is cancelled.
-    pub(crate) fn accept_each(&self, mut handle: impl FnMut(TcpStream, SocketAddr)) {
+    pub(crate) fn accept_each(&self, mut handle: impl FnMut(Stream, Client)) {
         let mut reported: Option<Instant> = None;
         loop {
             match self.listener.accept() {
-                Ok((stream, addr)) => handle(stream, addr),
+                Ok((stream, client)) => handle(stream, client),
                 Err(_) if thread::is_cancelled() => return,
                 Err(error) if AcceptFailure::of(&error) == AcceptFailure::Connection => {}
                 Err(error) => {
@@ -68,13 +72,15 @@ impl Listening {
 
     /// Closes the listener after accepting the connections in its queue, which closing would reset. Those of an inherited
     /// socket stay there for the process that accepts next.
-    pub(crate) fn close(self, mut handle: impl FnMut(TcpStream, SocketAddr)) {
+    pub(crate) fn close(mut self, mut handle: impl FnMut(Stream, Client)) {
         if self.is_inherited || self.listener.set_nonblocking(true).is_err() {
             return;
         }
+        // New clients find no file, and those that have connected are served.
+        drop(self.file.take());
         for _ in 0..BACKLOG {
             match self.listener.accept() {
-                Ok((stream, addr)) => handle(stream, addr),
+                Ok((stream, client)) => handle(stream, client),
                 Err(error) if AcceptFailure::of(&error) == AcceptFailure::Connection => {}
                 Err(_) => return,
             }
@@ -83,29 +89,45 @@ impl Listening {
 }
 
 /// Takes the socket that the process has inherited, or binds one to `addr`.
-pub(crate) fn listen(addr: SocketAddr, args: &ServerArgs) -> anyhow::Result<Listening> {
+pub(crate) fn listen(addr: &Address, args: &ServerArgs) -> anyhow::Result<Listening> {
     let inherited = inherited().context("cannot use the sockets from LISTEN_FDS")?;
     if inherited.is_some() && args.reuse_port {
         bail!("--reuse-port does not apply to an inherited socket: set ReusePort= in its unit");
     }
     let is_inherited = inherited.is_some();
-    let listener = inherited.map_or_else(|| bind(addr, args.reuse_port), Ok)?;
+    let (listener, file) = match (inherited, addr) {
+        (Some(listener), _) => (listener, None),
+        (None, Address::Tcp(addr)) => (Listener::Tcp(bind(*addr, args.reuse_port)?), None),
+        (None, Address::Unix(_)) if args.reuse_port => {
+            bail!("--reuse-port does not apply to {addr}: a Unix socket has no port to share")
+        }
+        (None, Address::Unix(path)) => {
+            let (listener, file) = socket_file::bind(path)?;
+            (Listener::Unix(listener), Some(file))
+        }
+    };
+    let addr = match &listener {
+        Listener::Tcp(listener) => Address::Tcp(listener.local_addr()?),
+        Listener::Unix(listener) => Address::of_unix(&listener.local_addr()?),
+    };
     Ok(Listening {
-        addr: listener.local_addr()?,
         listener,
+        addr,
         is_inherited,
+        file,
     })
 }
 
-fn inherited() -> anyhow::Result<Option<TcpListener>> {
+fn inherited() -> anyhow::Result<Option<Listener>> {
     let mut all = listeners_from_env()?;
     if all.len() > 1 {
         bail!("there are {}: pass only one", all.len());
     }
     match all.pop().map(|inherited| inherited.socket) {
         None => Ok(None),
-        Some(InheritedSocket::Tcp(listener)) => Ok(Some(listener)),
-        Some(_) => bail!("it is not a TCP socket: set ListenStream=ADDR:PORT in its unit"),
+        Some(InheritedSocket::Tcp(listener)) => Ok(Some(Listener::Tcp(listener))),
+        Some(InheritedSocket::Unix(listener)) => Ok(Some(Listener::Unix(listener))),
+        Some(_) => bail!("it is no TCP or Unix socket: set ListenStream= in its unit"),
     }
 }
 

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod args;
 mod counters;
 mod exit;
@@ -15,7 +16,9 @@ mod notify;
 mod output;
 mod runtime;
 mod rust_files;
+mod socket_file;
 mod stop;
+mod stream;
 mod targets;
 
 mod audit;

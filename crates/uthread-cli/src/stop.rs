@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use uthread::net::{SocketAddr, TcpStream};
 use uthread::signal::{Signal, Signals};
 use uthread::{sleep, thread};
 
@@ -14,6 +13,7 @@ use anyhow::Context;
 
 use crate::listen::Listening;
 use crate::notify::Manager;
+use crate::stream::{Client, Stream};
 
 /// Interval at which the drain checks for completion: unnoticed by people, and no load on the CPU.
 const DRAIN_STEP: Duration = Duration::from_millis(5);
@@ -51,7 +51,7 @@ impl Stop {
         mut self,
         listening: Listening,
         drain: impl FnOnce(),
-        mut handle: impl FnMut(TcpStream, SocketAddr) + Send,
+        mut handle: impl FnMut(Stream, Client) + Send,
     ) -> Arc<Hurry> {
         thread::scope(|scope| {
             let accepting = scope.spawn(|| listening.accept_each(&mut handle));

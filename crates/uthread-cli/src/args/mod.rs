@@ -17,10 +17,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use uthread::Driver;
 
+use crate::address::Address;
+
 const EXAMPLES: &str = "\
 Examples:
   uthread serve                              serve this directory on http://127.0.0.1:8080/
   uthread serve site --listen 0.0.0.0:80     serve a directory on all interfaces
+  uthread serve site --listen unix:/run/site.sock
   uthread serve site --log json | jq .status
   uthread echo --listen 127.0.0.1:7000       run a TCP echo server
   uthread tunnel --allow '*:443'             run a proxy for HTTPS
@@ -147,6 +150,10 @@ Signals:
   SIGTERM or Ctrl-C stops accepting, lets responses finish within --grace, and closes connections
   that stay idle for a second. A second signal cuts all of them immediately.
 
+Unix sockets:
+  --listen unix:PATH creates a socket file, with the permissions that the umask leaves, and removes it
+  at the end. The file of a process that has ended is replaced. Clients appear as \"unix:\" in the log.
+
 Service managers:
   A socket from LISTEN_FDS (systemd.socket) takes the place of --listen. READY=1 and STOPPING=1 are
   sent to NOTIFY_SOCKET (Type=notify).
@@ -169,9 +176,9 @@ pub(crate) struct ServeArgs {
     #[arg(default_value = ".", value_name = "DIR")]
     pub(crate) dir: PathBuf,
 
-    /// Address to listen on; port 0 picks a free port and prints it
+    /// Address to listen on, or unix:PATH; port 0 picks a free port and prints it
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDR:PORT")]
-    pub(crate) listen: SocketAddr,
+    pub(crate) listen: Address,
 
     #[command(flatten)]
     pub(crate) server: ServerArgs,
@@ -268,9 +275,9 @@ fn driver_parser() -> impl TypedValueParser<Value = Driver> {
 
 #[derive(Debug, Args)]
 pub(crate) struct EchoArgs {
-    /// Address to listen on; port 0 picks a free port and prints it
+    /// Address to listen on, or unix:PATH; port 0 picks a free port and prints it
     #[arg(long, default_value = "127.0.0.1:7000", value_name = "ADDR:PORT")]
-    pub(crate) listen: SocketAddr,
+    pub(crate) listen: Address,
 
     #[command(flatten)]
     pub(crate) server: ServerArgs,

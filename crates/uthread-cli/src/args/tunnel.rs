@@ -1,12 +1,12 @@
 //! The command line of `uthread tunnel`.
 
-use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::{CountersArgs, ServerArgs, positive_duration};
+use crate::address::Address;
 use crate::targets::{Rule, Target};
 
 const TUNNEL_NOTES: &str = "\
@@ -31,6 +31,10 @@ Signals:
   SIGTERM or Ctrl-C stops accepting, and lets connections end within --grace. A second signal cuts
   them immediately.
 
+Unix sockets:
+  --listen unix:PATH creates a socket file, with the permissions that the umask leaves, and removes it
+  at the end. The file of a process that has ended is replaced. Clients appear as \"unix:\" in the log.
+
 Service managers:
   A socket from LISTEN_FDS (systemd.socket) takes the place of --listen. READY=1 and STOPPING=1 are
   sent to NOTIFY_SOCKET (Type=notify).
@@ -50,9 +54,9 @@ pub(crate) struct TunnelArgs {
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) to: Option<Target>,
 
-    /// Address to listen on; port 0 picks a free port and prints it
+    /// Address to listen on, or unix:PATH; port 0 picks a free port and prints it
     #[arg(long, default_value = "127.0.0.1:3128", value_name = "ADDR:PORT")]
-    pub(crate) listen: SocketAddr,
+    pub(crate) listen: Address,
 
     #[command(flatten)]
     pub(crate) server: ServerArgs,
@@ -73,7 +77,7 @@ pub(crate) struct TunnelArgs {
     )]
     pub(crate) max_connections: NonZeroUsize,
 
-    /// Maximum number of connections of one client address [default: no limit]
+    /// Maximum number of connections of one client address, or of a Unix socket [default: no limit]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(crate) max_per_client: Option<NonZeroUsize>,
 

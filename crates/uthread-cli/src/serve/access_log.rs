@@ -1,7 +1,6 @@
 //! The access log: one line per request, in the Common Log Format or as JSON.
 
 use std::io::{self, Write};
-use std::net::IpAddr;
 use std::time::{Instant, SystemTime};
 
 use super::scratch::Scratch;
@@ -10,10 +9,11 @@ use crate::http::date;
 use crate::http::request::{Request, Version};
 use crate::http::response::{Status, push_decimal};
 use crate::line_log::LineLog;
+use crate::stream::Client;
 
 /// One request, as the log records it.
 pub(crate) struct Record<'a> {
-    pub(crate) client: IpAddr,
+    pub(crate) client: Client,
     /// `None` if the request was invalid.
     pub(crate) request: Option<&'a Request<'a, 'a>>,
     pub(crate) status: Status,

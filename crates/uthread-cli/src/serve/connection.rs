@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
-use uthread::net::{Shutdown, TcpStream};
+use uthread::net::Shutdown;
 use uthread::thread;
 
 use super::Server;
@@ -15,6 +15,7 @@ use crate::http::request::{self, Method, Request, Version};
 use crate::http::response::{Persistence, Status};
 use crate::input::Input;
 use crate::output::tell;
+use crate::stream::Stream;
 
 /// Largest body to read and discard in order to keep the connection. Neither GET nor HEAD has a use for a body.
 const BODY_BYTES_MAX: u64 = 64 * 1024;
@@ -55,7 +56,7 @@ pub(crate) fn run(server: &Server, admitted: &mut Admitted) {
 
 /// Shuts down the sending side, and waits for the client to close. Closing with unread bytes would reset the
 /// connection, and the reset could destroy the response on its way.
-pub(crate) fn linger(mut stream: &TcpStream) {
+pub(crate) fn linger(mut stream: &Stream) {
     if stream.shutdown(Shutdown::Write).is_err() {
         return;
     }
@@ -96,7 +97,7 @@ impl Connection<'_> {
     fn exchange_all(&mut self) -> Next {
         let stream = &self.peer.stream;
         // The last segment must not wait for the acknowledgement of the previous one.
-        if stream.set_nodelay(true).is_err()
+        if stream.set_nodelay().is_err()
             || stream
                 .set_write_timeout(Some(self.server.write_timeout))
                 .is_err()
@@ -155,7 +156,7 @@ impl Connection<'_> {
         self.requests_served += 1;
         if let Some(log) = &self.server.log {
             log.append(&Record {
-                client: self.peer.addr.ip(),
+                client: self.peer.client,
                 request: Some(&request),
                 status: response.status,
                 body_bytes: sent.is_ok().then_some(response.body_bytes),
@@ -317,7 +318,7 @@ impl Connection<'_> {
         self.requests_served += 1;
         if let Some(log) = &self.server.log {
             log.append(&Record {
-                client: self.peer.addr.ip(),
+                client: self.peer.client,
                 request: None,
                 status,
                 body_bytes: sent.is_ok().then_some(response.body_bytes),
@@ -340,7 +341,7 @@ enum BodyFate {
 }
 
 /// Limits the next read to the deadline; fails with `TimedOut` if it has passed.
-fn set_read_deadline(stream: &TcpStream, deadline: Instant) -> io::Result<()> {
+fn set_read_deadline(stream: &Stream, deadline: Instant) -> io::Result<()> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return Err(io::ErrorKind::TimedOut.into());

@@ -30,7 +30,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use uthread::net::{SocketAddr, TcpStream};
 use uthread::{Runtime, sleep, thread};
 
 use anyhow::{Context, anyhow};
@@ -44,6 +43,7 @@ use crate::listen::{Listening, listen, raise_descriptor_limit};
 use crate::output::tell;
 use crate::runtime;
 use crate::stop::{self, Stop};
+use crate::stream::{Client, Stream};
 use access_log::AccessLog;
 use error_pages::ErrorPages;
 use peers::Peers;
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &ServeArgs) -> Exit {
         let hurry = stop.accept_until_signal(
             listening,
             || drain(Arc::clone(peers)),
-            |stream, addr| welcome(&server, stream, addr),
+            |stream, client| welcome(&server, stream, client),
         );
         stop::wait(|| peers.none_open(), || peers.cut(), args.grace, &hurry)
     });
@@ -141,7 +141,7 @@ fn start(args: &ServeArgs) -> anyhow::Result<Started> {
         listing: !args.no_listing,
     };
     let runtime = runtime::start(&args.server, args.counters.are_wanted())?;
-    let listening = listen(args.listen, &args.server)?;
+    let listening = listen(&args.listen, &args.server)?;
     let counters_listener = counters::listen(&args.counters)?;
     let peers = Arc::new(Peers::new(args.max_connections.get()));
     let stop = Stop::watch()?;
@@ -159,9 +159,9 @@ fn start(args: &ServeArgs) -> anyhow::Result<Started> {
     counters::start(counters_listener, &runtime, &server)?;
     let dir = args.dir.canonicalize().unwrap_or_else(|_| args.dir.clone());
     tell(format_args!(
-        "serving {} on http://{}/ (workers {}, driver {}{})",
+        "serving {} on {} (workers {}, driver {}{})",
         dir.display(),
-        listening.addr,
+        listening.addr.url(),
         runtime.workers(),
         runtime.driver().driver(),
         listening.origin()
@@ -199,9 +199,9 @@ fn drain(peers: Arc<Peers>) {
 }
 
 /// Starts the fiber of a new connection. Never waits, because the next connection is already there.
-fn welcome(server: &Arc<Server>, stream: TcpStream, addr: SocketAddr) {
+fn welcome(server: &Arc<Server>, stream: Stream, client: Client) {
     let server = Arc::clone(server);
-    match server.peers.admit(stream, addr) {
+    match server.peers.admit(stream, client) {
         Ok(mut admitted) => {
             thread::spawn(move || connection::run(&server, &mut admitted));
         }
@@ -219,7 +219,7 @@ fn welcome(server: &Arc<Server>, stream: TcpStream, addr: SocketAddr) {
 }
 
 /// Sends a 503 to a connection beyond the limit.
-fn turn_away(server: &Server, mut stream: &TcpStream) {
+fn turn_away(server: &Server, mut stream: &Stream) {
     let mut out = scratch::Scratch::take();
     respond::error(
         &server.site.error_pages,

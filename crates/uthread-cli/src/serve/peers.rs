@@ -10,10 +10,11 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use uthread::net::{SocketAddr, TcpStream};
 
 // The plain system call, not the stream's method: it runs under the lock, where a fiber must not be suspended.
 use rustix::net::{Shutdown, shutdown};
+
+use crate::stream::{Client, Stream};
 
 /// Phase of a connection, as needed for shutting down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +30,8 @@ pub(crate) enum Phase {
 
 #[derive(Debug)]
 pub(crate) struct Peer {
-    pub(crate) stream: TcpStream,
-    pub(crate) addr: SocketAddr,
+    pub(crate) stream: Stream,
+    pub(crate) client: Client,
     phase: AtomicU8,
 }
 
@@ -74,16 +75,16 @@ impl Peers {
     /// Adds a connection, or returns it if there are too many.
     pub(crate) fn admit(
         self: &Arc<Self>,
-        stream: TcpStream,
-        addr: SocketAddr,
-    ) -> Result<Admitted, TcpStream> {
+        stream: Stream,
+        client: Client,
+    ) -> Result<Admitted, Stream> {
         let mut open = self.lock();
         if open.peers.len() >= self.count_max {
             return Err(stream);
         }
         let peer = Arc::new(Peer {
             stream,
-            addr,
+            client,
             phase: AtomicU8::new(Phase::Idle as u8),
         });
         let id = open.next_id;
@@ -182,9 +183,9 @@ mod tests {
     use super::*;
     use std::io::Read;
     use std::time::Duration;
-    use uthread::net::TcpListener;
+    use uthread::net::{TcpListener, TcpStream};
 
-    fn connect() -> (TcpStream, TcpStream, SocketAddr) {
+    fn connect() -> (TcpStream, Stream, Client) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, addr) = listener.accept().unwrap();
@@ -195,28 +196,28 @@ mod tests {
         client
             .set_read_timeout(Some(Duration::from_secs(20)))
             .unwrap();
-        (client, server, addr)
+        (client, Stream::Tcp(server), Client::Ip(addr.ip()))
     }
 
     #[test]
     fn the_cap_holds_and_a_dropped_peer_makes_room() {
         let peers = Arc::new(Peers::new(1));
-        let (_one, server, addr) = connect();
-        let first = peers.admit(server, addr).unwrap();
-        let (_two, server, addr) = connect();
-        let refused = peers.admit(server, addr).unwrap_err();
+        let (_one, server, from) = connect();
+        let first = peers.admit(server, from).unwrap();
+        let (_two, server, from) = connect();
+        let refused = peers.admit(server, from).unwrap_err();
         drop(first);
         assert!(peers.none_open());
-        assert!(peers.admit(refused, addr).is_ok());
+        assert!(peers.admit(refused, from).is_ok());
     }
 
     #[test]
     fn the_end_of_a_drain_wakes_the_idle_and_a_cut_counts_the_busy() {
         let peers = Arc::new(Peers::new(2));
-        let (_one, server, addr) = connect();
-        let idle = peers.admit(server, addr).unwrap();
-        let (mut client, server, addr) = connect();
-        let busy = peers.admit(server, addr).unwrap();
+        let (_one, server, from) = connect();
+        let idle = peers.admit(server, from).unwrap();
+        let (mut client, server, from) = connect();
+        let busy = peers.admit(server, from).unwrap();
         busy.peer.set_phase(Phase::Busy);
 
         peers.end_idle();

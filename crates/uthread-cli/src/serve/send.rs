@@ -2,20 +2,20 @@
 
 use std::io::{self, Write};
 use uthread::fs::File;
-use uthread::net::TcpStream;
 
 use super::cache::Kept;
 use super::respond::{Body, Response};
 use super::root::{Content, read_exact_at};
 use super::scratch::Piece;
 use crate::http::range::Span;
+use crate::stream::Stream;
 
 /// Largest range that is read behind the head, so that both are sent in one write. Beyond it, copying costs more than
 /// another system call.
 const INLINE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Sends the head in `out` and then the body. After an error the connection is unusable: its framing is broken.
-pub(crate) fn send(stream: &TcpStream, out: &mut Vec<u8>, response: &Response) -> io::Result<()> {
+pub(crate) fn send(stream: &Stream, out: &mut Vec<u8>, response: &Response) -> io::Result<()> {
     match &response.body {
         Body::Buffered => write(stream, out),
         Body::Image(image) => write(stream, image.response()),
@@ -33,12 +33,7 @@ pub(crate) fn send(stream: &TcpStream, out: &mut Vec<u8>, response: &Response) -
 }
 
 /// Sends a head and a range.
-fn send_span(
-    stream: &TcpStream,
-    out: &mut Vec<u8>,
-    content: &Content,
-    span: Span,
-) -> io::Result<()> {
+fn send_span(stream: &Stream, out: &mut Vec<u8>, content: &Content, span: Span) -> io::Result<()> {
     match content {
         Content::Kept(kept) => {
             append_kept(out, kept, span);
@@ -55,7 +50,7 @@ fn send_span(
 }
 
 /// Sends a head and a small range in one write.
-fn send_at_once(stream: &TcpStream, head: &[u8], file: &File, span: Span) -> io::Result<()> {
+fn send_at_once(stream: &Stream, head: &[u8], file: &File, span: Span) -> io::Result<()> {
     let mut piece = Piece::take(head.len() + span.bytes as usize);
     let (start, body) = piece.split_at_mut(head.len());
     start.copy_from_slice(head);
@@ -64,12 +59,7 @@ fn send_at_once(stream: &TcpStream, head: &[u8], file: &File, span: Span) -> io:
 }
 
 /// Appends a small range to `out`; for a large range, sends `out` and the range, and empties `out`.
-fn send_part(
-    stream: &TcpStream,
-    out: &mut Vec<u8>,
-    content: &Content,
-    span: Span,
-) -> io::Result<()> {
+fn send_part(stream: &Stream, out: &mut Vec<u8>, content: &Content, span: Span) -> io::Result<()> {
     let file = match content {
         Content::File(file) => file,
         Content::Kept(kept) => {
@@ -96,7 +86,7 @@ fn append_kept(out: &mut Vec<u8>, kept: &Kept, span: Span) {
     out.extend_from_slice(&kept.image().content()[start..][..span.bytes as usize]);
 }
 
-fn write(mut stream: &TcpStream, out: &[u8]) -> io::Result<()> {
+fn write(mut stream: &Stream, out: &[u8]) -> io::Result<()> {
     if out.is_empty() {
         return Ok(());
     }
@@ -104,7 +94,7 @@ fn write(mut stream: &TcpStream, out: &[u8]) -> io::Result<()> {
 }
 
 /// Sends a range of the file; fails if the file has become shorter.
-fn send_file(stream: &TcpStream, file: &File, span: Span) -> io::Result<()> {
+fn send_file(stream: &Stream, file: &File, span: Span) -> io::Result<()> {
     if stream.send_file(file, span.offset, span.bytes)? == span.bytes {
         Ok(())
     } else {

@@ -4,13 +4,14 @@ use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
-use uthread::net::{Shutdown, TcpStream};
+use uthread::net::Shutdown;
 use uthread::timeout;
 
 use rustix::io::Errno;
 
 use crate::http::date;
 use crate::http::response::Status;
+use crate::stream::Stream;
 
 /// Limits of reading after a response. Closing with unread bytes would reset the connection, and the reset could
 /// destroy the response on its way.
@@ -61,7 +62,7 @@ impl Failure {
     }
 
     /// Responds to the client, and waits for a bounded time until it has received the response.
-    pub(crate) fn send(&self, mut client: &TcpStream) -> io::Result<()> {
+    pub(crate) fn send(&self, mut client: &Stream) -> io::Result<()> {
         let status = self.status();
         let allow = match self {
             Failure::NotConnect => "Allow: CONNECT\r\n",

@@ -1,7 +1,6 @@
 //! The part of a connection before its bytes are relayed: the request, the target, and the response.
 
 use std::io::{self, Write};
-use uthread::net::TcpStream;
 use uthread::timeout;
 
 use super::Server;
@@ -10,6 +9,7 @@ use super::record::Record;
 use crate::http::request::{self, header_slots};
 use crate::http::response::Status;
 use crate::input::Input;
+use crate::stream::Stream;
 use crate::targets::Target;
 
 const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection Established\r\n\r\n";
@@ -20,9 +20,9 @@ const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection Established\r\n\r\n";
 #[inline(never)]
 pub(super) fn establish(
     server: &Server,
-    mut client: &TcpStream,
+    mut client: &Stream,
     record: &mut Record<'_>,
-) -> io::Result<Option<TcpStream>> {
+) -> io::Result<Option<Stream>> {
     let mut input = Input::new();
     let requested = match &server.to {
         Some(target) => Ok(target.clone()),
@@ -50,7 +50,7 @@ pub(super) fn establish(
             let early = input.unread();
             (&target).write_all(early)?;
             record.add_up(early.len() as u64);
-            Ok(Some(target))
+            Ok(Some(Stream::Tcp(target)))
         }
         Err(failure) => {
             record.fail(&failure);
@@ -64,7 +64,7 @@ pub(super) fn establish(
 }
 
 /// Reads one head.
-fn read_request(client: &TcpStream, input: &mut Input) -> io::Result<Result<Target, Failure>> {
+fn read_request(client: &Stream, input: &mut Input) -> io::Result<Result<Target, Failure>> {
     let head_bytes = match input.receive_head(client)? {
         Ok(head_bytes) => head_bytes,
         Err(status) => return Ok(Err(Failure::Request(status))),

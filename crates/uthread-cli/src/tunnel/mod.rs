@@ -17,7 +17,6 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use uthread::net::{SocketAddr, TcpStream};
 use uthread::time::interval;
 use uthread::{Runtime, shield, spawn};
 
@@ -29,6 +28,7 @@ use crate::listen::{Listening, listen, raise_descriptor_limit};
 use crate::output::tell;
 use crate::runtime;
 use crate::stop::{self, Stop};
+use crate::stream::{Client, Listener, Stream};
 use crate::targets::Target;
 use connect::Connector;
 use counters::Counters;
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &TunnelArgs) -> Exit {
         let hurry = stop.accept_until_signal(
             listening,
             || {},
-            |stream, addr| welcome(&server, stream, addr),
+            |stream, client| welcome(&server, stream, client),
         );
         let open = &server.open;
         stop::wait(|| open.count() == 0, || open.cut(), args.grace, &hurry)
@@ -99,9 +99,11 @@ struct Started {
 /// Prepares everything that can fail because of wrong arguments or settings, before the first connection.
 fn start(args: &TunnelArgs) -> anyhow::Result<Started> {
     let runtime = runtime::start(&args.server, args.counters.are_wanted())?;
-    let listening = listen(args.listen, &args.server)?;
+    let listening = listen(&args.listen, &args.server)?;
     // Accepted sockets inherit it (tcp(7)).
-    rustix::net::sockopt::set_tcp_nodelay(&listening.listener, true)?;
+    if let Listener::Tcp(listener) = &listening.listener {
+        rustix::net::sockopt::set_tcp_nodelay(listener, true)?;
+    }
     let counters_listener = crate::counters::listen(&args.counters)?;
     let limits = Limits {
         connections_max: args.max_connections.get(),
@@ -127,7 +129,7 @@ fn start(args: &TunnelArgs) -> anyhow::Result<Started> {
         Some(target) => target.to_string(),
         None => "CONNECT".to_owned(),
     };
-    let (addr, origin) = (listening.addr, listening.origin());
+    let (addr, origin) = (&listening.addr, listening.origin());
     let (workers, driver) = (runtime.workers(), runtime.driver().driver());
     tell(format_args!(
         "listening on {addr} for {purpose} (workers {workers}, driver {driver}{origin})"
@@ -142,9 +144,9 @@ fn start(args: &TunnelArgs) -> anyhow::Result<Started> {
 }
 
 /// Starts the fiber of a new connection. Never waits, because the next connection is already there.
-fn welcome(server: &Arc<Server>, stream: TcpStream, addr: SocketAddr) {
+fn welcome(server: &Arc<Server>, stream: Stream, client: Client) {
     server.counters.accept();
-    let Some(admitted) = server.open.admit(addr.ip()) else {
+    let Some(admitted) = server.open.admit(client) else {
         server.counters.refuse();
         if server.to.is_none() && server.counters.begin_refusal() {
             let server = Arc::clone(server);
@@ -163,7 +165,7 @@ fn welcome(server: &Arc<Server>, stream: TcpStream, addr: SocketAddr) {
 }
 
 /// Runs one connection from its first byte to its end.
-fn connection(server: &Server, client: &TcpStream, admitted: &Admitted) {
+fn connection(server: &Server, client: &Stream, admitted: &Admitted) {
     let mut record = record::Record::new(admitted);
     record.end = match tunnel(server, client, admitted, &mut record) {
         Ok(()) if record.failure.is_some() => "refused",
@@ -186,7 +188,7 @@ fn connection(server: &Server, client: &TcpStream, admitted: &Admitted) {
 
 fn tunnel(
     server: &Server,
-    client: &TcpStream,
+    client: &Stream,
     admitted: &Admitted,
     record: &mut record::Record<'_>,
 ) -> io::Result<()> {
@@ -198,7 +200,7 @@ fn tunnel(
     if relayed.is_err() {
         // Both ends must see that the stream is incomplete.
         for stream in [client, &target] {
-            let _ = stream.set_linger(Some(Duration::ZERO));
+            let _ = stream.reset_on_close();
         }
     }
     relayed

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use uthread::JoinHandle;
 
 use super::relay::Moved;
+use crate::stream::Client;
 
 /// Limits of the connections.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ struct State {
     connections: HashMap<u64, Connection>,
     next_id: u64,
     /// Number of connections of each client.
-    clients: HashMap<IpAddr, usize>,
+    clients: HashMap<Client, usize>,
 }
 
 impl Open {
@@ -68,7 +68,7 @@ impl Open {
     }
 
     /// Adds a connection, unless there are too many.
-    pub(crate) fn admit(self: &Arc<Self>, client: IpAddr) -> Option<Admitted> {
+    pub(crate) fn admit(self: &Arc<Self>, client: Client) -> Option<Admitted> {
         let mut state = self.lock();
         if state.connections.len() >= self.limits.connections_max {
             return None;
@@ -156,7 +156,7 @@ impl Open {
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) id: u64,
-    pub(crate) client: IpAddr,
+    pub(crate) client: Client,
     pub(crate) start: Instant,
     pub(crate) progress: Arc<Progress>,
     open: Arc<Open>,

@@ -7,11 +7,11 @@ use std::io::{self, Read, Write};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use uthread::io::splice;
-use uthread::net::{Shutdown, TcpStream};
+use uthread::net::Shutdown;
 use uthread::{sleep, try_scope};
 
 use super::failure::is_shortage;
+use crate::stream::Stream;
 
 /// Size of the buffer of a direction: on the stack, beside the frames in its first page.
 const MESSAGE_BYTES: usize = 1024;
@@ -31,19 +31,19 @@ pub(crate) struct Moved {
 /// Relays until both directions have ended. The end of one stream becomes that of the other; an error of one direction
 /// ends both.
 pub(crate) fn relay(
-    client: &TcpStream,
-    target: &TcpStream,
+    client: &Stream,
+    target: &Stream,
     moved: &Moved,
     rate_max: Option<NonZeroU64>,
 ) -> io::Result<()> {
     let ended = AtomicBool::new(false);
-    let end = |from: &TcpStream, to: &TcpStream| {
+    let end = |from: &Stream, to: &Stream| {
         if ended.swap(true, Ordering::Relaxed) {
             // Closing the sockets comes next, and does the same.
             return Ok(());
         }
         // The kernel reports a reset once. If the other direction has got it, the stream seems to end here.
-        from.peer_addr()?;
+        from.check_connected()?;
         to.shutdown(Shutdown::Write)
     };
     try_scope(|scope| {
@@ -58,8 +58,8 @@ pub(crate) fn relay(
 
 /// Relays until the end of `from`.
 fn one_way(
-    mut from: &TcpStream,
-    mut to: &TcpStream,
+    mut from: &Stream,
+    mut to: &Stream,
     moved: &AtomicU64,
     mut pace: Pace,
 ) -> io::Result<()> {
@@ -80,14 +80,14 @@ fn one_way(
 
 /// Relays until all that has been received is sent.
 fn relay_received(
-    from: &TcpStream,
-    to: &TcpStream,
+    from: &Stream,
+    to: &Stream,
     moved: &AtomicU64,
     pace: &mut Pace,
 ) -> io::Result<()> {
     loop {
         let received = rustix::io::ioctl_fionread(from)?;
-        let count = match splice(from, to, Some(received.min(pace.step_bytes))) {
+        let count = match from.splice_to(to, received.min(pace.step_bytes)) {
             Ok(count) if count > 0 => count,
             // Without descriptors for a pipe, the bytes go through the buffer.
             Err(error) if !is_shortage(&error) => return Err(error),

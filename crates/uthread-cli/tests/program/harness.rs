@@ -6,7 +6,8 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -47,6 +48,7 @@ pub(crate) fn sparse_file(path: &Path, bytes: u64) {
 /// A running `uthread serve`, `uthread echo` or `uthread tunnel`; killed when dropped.
 pub(crate) struct Program {
     child: Child,
+    /// Unset if it listens on a Unix socket.
     pub(crate) addr: SocketAddr,
     pub(crate) startup_line: String,
     /// The address of the counters, if they are served.
@@ -79,8 +81,11 @@ impl Program {
         program.stderr = program.child.stderr.take().map(BufReader::new);
         program.find_counters(command);
         program.startup_line = program.stderr_line("serving ");
-        let url = program.startup_line.split("http://").nth(1).unwrap();
-        program.addr = url.split('/').next().unwrap().parse().unwrap();
+        let line = &program.startup_line;
+        if !line.contains(" on unix:") {
+            let url = line.split("http://").nth(1).unwrap();
+            program.addr = url.split('/').next().unwrap().parse().unwrap();
+        }
         program
     }
 
@@ -99,8 +104,11 @@ impl Program {
         program.stderr = program.child.stderr.take().map(BufReader::new);
         program.find_counters(command);
         program.startup_line = program.stderr_line("(workers");
-        let words = program.startup_line.split(' ');
-        program.addr = words.filter_map(|word| word.parse().ok()).next().unwrap();
+        let line = &program.startup_line;
+        if !line.contains(" on unix:") {
+            let words = line.split(' ');
+            program.addr = words.filter_map(|word| word.parse().ok()).next().unwrap();
+        }
         program
     }
 
@@ -132,7 +140,9 @@ impl Program {
         program.startup_line = read_line(stdout);
         let addr = program.startup_line.trim().strip_prefix("listening on ");
         let addr = addr.unwrap().split(',').next().unwrap();
-        program.addr = addr.parse().unwrap();
+        if !addr.starts_with("unix:") {
+            program.addr = addr.parse().unwrap();
+        }
         program
     }
 
@@ -286,6 +296,12 @@ impl Client {
         Client {
             stream: BufReader::new(stream),
         }
+    }
+
+    /// Connects to a Unix socket.
+    pub(crate) fn at(path: &Path) -> Client {
+        // Reading, writing and timeouts are the same calls for both types.
+        Client::new(OwnedFd::from(UnixStream::connect(path).unwrap()).into())
     }
 
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {

@@ -1,4 +1,4 @@
-//! How to run servers in production: under systemd, as several processes, and in containers.
+//! How to run servers in production: under systemd, on Unix sockets, as several processes, and in containers.
 //!
 //! The examples run `uthread serve`. `uthread tunnel` and programs of your own run in the same way.
 //!
@@ -80,6 +80,24 @@
 //! To stop, cancel the fiber that accepts, and drop the listener. Do not [shut it down](crate::net::TcpListener::shutdown): that ends the
 //! socket for all processes that have it.
 //!
+//! # On a Unix socket
+//!
+//! A proxy on the same machine needs no port:
+//!
+//! ```sh
+//! uthread serve /srv/site --listen unix:/run/site/http.sock
+//! curl --unix-socket /run/site/http.sock http://site/
+//! ```
+//!
+//! - Whoever may write to the file may connect. It gets the permissions that the umask leaves: `UMask=0007` in the unit permits the
+//!   user and the group of the service. `RuntimeDirectory=site` creates `/run/site`.
+//! - The server removes the file when it stops. It replaces the file of a process that has ended, and refuses to start while another
+//!   process listens there. So two processes cannot share a path; they can share an inherited socket (`ListenStream=/run/site.sock`).
+//! - HAProxy calls it `unix@/run/site/http.sock`, and nginx `http://unix:/run/site/http.sock`.
+//! - The client in the access log is `unix:`, as clients have no addresses. `tunnel --max-per-client` counts all of them as one.
+//!
+//! A program of your own binds a [`UnixListener`](crate::net::UnixListener), which does not remove or replace files.
+//!
 //! # Several processes
 //!
 //! One process uses all CPUs. Several of them let you replace one after the other, and survive the crash of one.
@@ -129,7 +147,7 @@
 //! - The default profiles of Docker, containerd and Podman forbid io_uring, and the server runs on epoll.
 //!   [`drivers`](super::drivers#containers) says how to allow it; `uthread doctor`, run in the container, shows what is in effect.
 //! - The number of workers follows the CPU quota.
-//! - `serve` and `tunnel` stop on SIGTERM, also as process 1. `echo` has no handler for it: run it with `docker run --init`.
+//! - `serve` and `tunnel` stop on SIGTERM, and so does `echo`, also as process 1.
 //! - Docker kills a container 10 s after SIGTERM. Set a shorter `--grace`, or a longer `docker stop --time`.
 //! - Listen on `0.0.0.0`: the default address, `127.0.0.1`, is that of the container itself.
 //!
