@@ -9,12 +9,12 @@
 //! A request is cancelled by its number, as it may have ended and its memory may be gone. What is live is known to the fibers of
 //! the one worker only, so that nothing has to be synchronized with the threads that submit.
 
-use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustc_hash::FxHashMap;
 use uthread::sync::Semaphore;
 use uthread::thread::{JoinHandle, Thread};
 use uthread::{Builder, Driver, Runtime};
@@ -52,12 +52,10 @@ enum Message {
 
 /// The requests that have not ended.
 #[derive(Default)]
-struct Live(Mutex<HashMap<u64, Entry>>);
+struct Live(Mutex<FxHashMap<u64, Entry>>);
 
-#[derive(Default)]
 struct Entry {
-    /// `None` until the fiber was spawned.
-    fiber: Option<JoinHandle<()>>,
+    fiber: JoinHandle<()>,
     /// The items that a stream may still deliver.
     credit: Option<Arc<Semaphore>>,
 }
@@ -205,7 +203,7 @@ fn gather() {
 }
 
 impl Live {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, FxHashMap<u64, Entry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -230,12 +228,8 @@ impl Live {
                 });
             }
             Message::Cancel(number) => {
-                if let Some(fiber) = self
-                    .lock()
-                    .get(&number)
-                    .and_then(|entry| entry.fiber.as_ref())
-                {
-                    fiber.cancel();
+                if let Some(entry) = self.lock().get(&number) {
+                    entry.fiber.cancel();
                 }
             }
             Message::Credit(number, items) => {
@@ -250,7 +244,7 @@ impl Live {
         }
     }
 
-    /// Spawns the fiber of a request, which may have ended before this returns.
+    /// Spawns the fiber of a request. It starts when the owner suspends, as there is one worker.
     fn start(
         self: &Arc<Live>,
         number: u64,
@@ -258,13 +252,6 @@ impl Live {
         completion: Completion,
         run: impl FnOnce(Completion) + Send + 'static,
     ) {
-        self.lock().insert(
-            number,
-            Entry {
-                fiber: None,
-                credit,
-            },
-        );
         // Moved into the closure, so that a fiber that is cancelled before it has started ends the same way.
         let end = End {
             number,
@@ -274,8 +261,9 @@ impl Live {
             let _end = end;
             run(completion);
         });
-        if let Some(entry) = self.lock().get_mut(&number) {
-            entry.fiber = Some(fiber);
+        // A runtime that stops ends it at once.
+        if !fiber.is_finished() {
+            self.lock().insert(number, Entry { fiber, credit });
         }
     }
 }

@@ -4,7 +4,6 @@
 //! that polls for them. So a worker does not sleep while it has such operations. A device without polling
 //! queues refuses them; refused operations, and later ones on the same descriptor, use the ordinary ring.
 
-use std::collections::HashMap;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use io_uring::squeue::Entry;
 use io_uring::{CompletionQueue, EnterFlags, IoUring};
+use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 
 use super::registered::Registered;
@@ -39,7 +39,7 @@ pub(super) struct Devices {
 
 #[derive(Default)]
 struct State {
-    in_flight: HashMap<Token, Polled>,
+    in_flight: FxHashMap<Token, Polled>,
     /// Refused entries, to be submitted to the ordinary ring.
     refused: Vec<Entry>,
 }

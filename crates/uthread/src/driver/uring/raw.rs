@@ -4,9 +4,10 @@
 //! are stored in the operation, and the entries carry the driver's number of the operation instead of its
 //! token ([`Target::Raw`]).
 
-use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard};
+
+use rustc_hash::FxHashMap;
 
 use super::cancellations::Cancellations;
 use super::user_data::{Target, UserData};
@@ -24,9 +25,9 @@ pub(super) struct Raws {
 #[derive(Default)]
 struct State {
     /// By number. Bounded by the number of fibers, as each waits for one at most.
-    in_flight: HashMap<u32, Raw>,
+    in_flight: FxHashMap<u32, Raw>,
     /// The numbers by token.
-    numbers: HashMap<Token, u32>,
+    numbers: FxHashMap<Token, u32>,
     next: u32,
 }
 

@@ -14,13 +14,14 @@
 //! The permission may be withdrawn at any time, and an entry that is refused has not started. An operation that fails with
 //! `EPERM` for another reason fails again, without the flag.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use io_uring::squeue::{Entry, Flags};
 use io_uring::{IoUring, opcode};
+use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 
 use super::user_data::UserData;
@@ -45,7 +46,7 @@ pub(super) struct UrgentEntries {
 #[derive(Default)]
 struct State {
     /// The copies of entries with the flag. Bounded by the operations in flight.
-    in_flight: HashMap<Token, Entry>,
+    in_flight: FxHashMap<Token, Entry>,
     /// The copies of refused entries, to be submitted. Bounded likewise.
     refused: VecDeque<Entry>,
     /// `true` if an entry was refused since the flag was tested.
