@@ -31,7 +31,7 @@ module Network.UThread.Socket
   , module Network.Socket
   ) where
 
-import Control.Concurrent (forkIO)
+import Control.Concurrent (ThreadId, forkIO, forkOn, getNumCapabilities)
 import Control.Exception (bracketOnError, mask, onException, throwIO)
 import Control.Monad (unless, void)
 import Data.Bits (complement, (.&.))
@@ -40,6 +40,7 @@ import qualified Data.ByteString as ByteString
 import Data.Word (Word32)
 import Foreign.C.Types (CInt (..))
 import Foreign.Marshal.Alloc (allocaBytes)
+import GHC.Conc (getNumProcessors)
 import Network.Socket hiding (accept, connect, socket)
 import qualified Network.Socket as Network
 import Network.Socket.Address (pokeSocketAddress)
@@ -106,16 +107,22 @@ sendAll manager made bytes = unless (ByteString.null bytes) $ do
 
 -- | Starts a thread for each connection, by one request to the kernel for all of them, and closes the connection when its thread has ended. At most so
 -- many connections wait for their threads. Returns only with an exception.
+--
+-- With more capabilities than CPUs, the threads run on as many capabilities as there are CPUs: on more they would wait for each other's time slices.
 withAccepted :: Manager -> Socket -> Word32 -> (Socket -> IO ()) -> IO a
-withAccepted manager listener waiting serve = withFd listener $ \fd ->
-  withMultishot manager (accepting fd) waiting loop
+withAccepted manager listener waiting serve = withFd listener $ \fd -> do
+  capabilities <- getNumCapabilities
+  processors <- getNumProcessors
+  let fork number = if capabilities > processors then forkOn (number `mod` processors) else forkIO
+  withMultishot manager (accepting fd) waiting (loop fork 0)
   where
-    loop connections = do
+    loop fork number connections = do
       bracketOnError (next connections >>= traverse (\(Fd fd) -> mkSocket fd)) (mapM_ close) $ \found -> case found of
-        Just connection -> void (forkFinally' (serve connection) (close connection))
+        Just connection -> void (forkFinally' (fork number) (serve connection) (close connection))
         Nothing -> throwIO (userError "the stream of connections has ended")
-      loop connections
-    forkFinally' action end = mask $ \restore -> forkIO $ (restore action `onException` end) >> end
+      loop fork (number + 1 :: Int) connections
+    forkFinally' :: (IO () -> IO ThreadId) -> IO () -> IO () -> IO ThreadId
+    forkFinally' fork action end = mask $ \restore -> fork $ (restore action `onException` end) >> end
 
 -- | Calls an action with each piece of what arrives, without copying it, until the peer has shut down: by one request for all of them.
 withReceived :: Manager -> Buffers -> Socket -> Word32 -> (ByteString -> IO ()) -> IO ()
