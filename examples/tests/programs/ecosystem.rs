@@ -7,12 +7,16 @@ use libtest_mimic::Trial;
 use uthread::Driver;
 
 use crate::harness::{Check, example, is_installed, not_checked, on_each_driver, run};
+use crate::postgres;
 
 /// Short enough to read at once. Blank lines and comments do not count.
 const LINES_MAX: usize = 60;
 
+/// A server that the tests start. Other programs are started by the example.
+const POSTGRES: &str = "postgres";
+
 /// An example, the system program that it needs, and its output.
-const EXAMPLES: [(&str, Option<&str>, &str); 10] = [
+const EXAMPLES: [(&str, Option<&str>, &str); 12] = [
     (
         "csv_rows",
         None,
@@ -41,6 +45,16 @@ const EXAMPLES: [(&str, Option<&str>, &str); 10] = [
         "json_stream",
         None,
         "40 clients, each 100 questions and the right answers\n",
+    ),
+    (
+        "postgres_async",
+        Some(POSTGRES),
+        "20 fibers, 1000 rows, sum 499500\n",
+    ),
+    (
+        "postgres_blocking",
+        Some(POSTGRES),
+        "8 clients beside a fiber that sleeps\n",
     ),
     (
         "redis_client",
@@ -80,10 +94,18 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 fn check(name: &str, program: Option<&str>, prints: &str, driver: Driver) -> Check {
-    if let Some(program) = program.filter(|program| !is_installed(program)) {
+    let mut example = example(name, driver.into());
+    let is_there = match program {
+        Some(POSTGRES) => postgres::folder()
+            .map(|folder| example.arg(folder))
+            .is_some(),
+        Some(program) => is_installed(program),
+        None => true,
+    };
+    if let Some(program) = program.filter(|_| !is_there) {
         return not_checked(format!("{program} is not installed"));
     }
-    assert_eq!(run(&mut example(name, driver.into()), ""), prints);
+    assert_eq!(run(&mut example, ""), prints);
     Check::Completed
 }
 

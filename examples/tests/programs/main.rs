@@ -6,6 +6,7 @@
 mod ecosystem;
 mod harness;
 mod port;
+mod postgres;
 
 use std::process::ExitCode;
 
@@ -14,6 +15,7 @@ use libtest_mimic::Arguments;
 fn main() -> ExitCode {
     let trials = ecosystem::trials().into_iter().chain(port::trials());
     let conclusion = libtest_mimic::run(&Arguments::from_args(), trials.collect());
+    postgres::end();
     harness::say_what_was_not_checked();
     conclusion.exit_code()
 }
