@@ -23,8 +23,8 @@ fn repository(name: &str, a: &str) -> PathBuf {
             "    cargo run --release -- serve .\n    cargo test\n    uthread port --main src\n",
         ),
         (
-            "crates/uthread/src/guide/porting.rs",
-            "//! uthread port --main src\n",
+            "crates/uthread/src/guide/porting.md",
+            "uthread port --main src\n",
         ),
         (".ci/run", "#!/bin/sh\ncargo xtask ci\n"),
         ("a.rs", a),

@@ -162,11 +162,11 @@ give_items!(name_items);
 
 /// The items that the guide's table of a module says this of.
 fn in_guide(module: &str, word: &str) -> BTreeSet<&'static str> {
-    let guide = include_str!("../src/guide/items.rs");
-    let heading = format!("//! # `{module}`\n");
+    let guide = include_str!("../src/guide/items.md");
+    let heading = format!("# `{module}`\n");
     let (_, table) = guide.split_once(&heading).expect("each module has a table");
-    let table = table.split("//! # ").next().unwrap_or_default();
-    let rows = table.lines().filter_map(|line| line.strip_prefix("//! | "));
+    let table = table.split("\n# ").next().unwrap_or_default();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| "));
     let cells = rows.map(|row| row.split(" | ").collect::<Vec<_>>());
     // Every other piece is in backquotes.
     let names = cells

@@ -2,6 +2,7 @@
 //! of error and their causes.
 
 use super::Finding;
+use super::chapters::GUIDE;
 use super::tree::Tree;
 
 /// First words of a summary line that depends on its context: a clause, or a reference to another item.
@@ -20,6 +21,13 @@ const ERRORS_WORDS_MIN: usize = 4;
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let chapters = tree.files().filter(|(path, _)| path.ends_with(".md"));
+    for (path, text) in chapters.filter(|(path, _)| path.starts_with(GUIDE)) {
+        if let Some(opening) = opening(text) {
+            let what = format!("a summary starts with \"{opening}\"");
+            findings.push(Finding::new(path, 1, what, SUMMARY_REMEDY));
+        }
+    }
     for (path, _) in tree.sources() {
         for comment in comments(tree.text(path)) {
             if let Some((line, opening)) = comment.summary() {
@@ -143,6 +151,14 @@ mod tests {
                 let expected = format!("a.rs:{line}: a summary starts with \"{opening}\"");
                 plant(check, &GOOD, ("a.rs", &source), &[&expected]);
             }
+            let chapter = "crates/uthread/src/guide/a.md";
+            let expected = format!("{chapter}:1: a summary starts with \"{opening}\"");
+            plant(
+                check,
+                &GOOD,
+                (chapter, &format!("{opening} it is.\n")),
+                &[&expected],
+            );
         }
     }
 

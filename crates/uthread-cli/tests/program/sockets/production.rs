@@ -11,16 +11,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use super::{Load, PASS, await_requests, free};
 use crate::harness::{Program, command, site};
 
-const CHAPTER: &str = include_str!("../../../../uthread/src/guide/production.rs");
+const CHAPTER: &str = include_str!("../../../../uthread/src/guide/production.md");
 
 /// Returns the examples of the chapter in this language.
 fn examples(language: &str) -> Vec<String> {
-    let (begin, end) = (format!("//! ```{language}\n"), "//! ```");
+    let (begin, end) = (format!("```{language}\n"), "```");
     let rest = CHAPTER.split(&begin).skip(1);
-    let lines = rest.map(|rest| rest.split(end).next().unwrap().lines());
-    let uncommented = |line: &'static str| line.strip_prefix("//! ").unwrap_or_default();
-    lines
-        .map(|lines| Vec::from_iter(lines.map(uncommented)).join("\n") + "\n")
+    rest.map(|rest| rest.split(end).next().unwrap().to_owned())
         .collect()
 }
 
