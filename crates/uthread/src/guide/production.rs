@@ -1,6 +1,8 @@
 //! [`listeners_from_env`]: crate::net::listeners_from_env
 //! [shut it down]: crate::net::TcpListener::shutdown
 //! [`UnixListener`]: crate::net::UnixListener
+//! [`TcpListener::bind`]: crate::net::TcpListener::bind
+//! [`TcpSocket::listen`]: crate::net::TcpSocket::listen
 //! [`TcpSocket::set_reuse_port`]: crate::net::TcpSocket::set_reuse_port
 //! [drivers#containers]: super::drivers#containers
 //! [`Runtime::metrics`]: crate::Runtime::metrics

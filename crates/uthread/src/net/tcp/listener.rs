@@ -40,6 +40,9 @@ pub struct TcpListener {
 impl TcpListener {
     /// Creates a listener bound to the first of the addresses that can be bound. Port 0 requests a free port.
     ///
+    /// The kernel queues at most 128 connections that are not yet accepted, as with `std`, or fewer if `net.core.somaxconn` is lower. A
+    /// server that many clients connect to at once sets a longer queue with [`TcpSocket::listen`](crate::net::TcpSocket::listen).
+    ///
     /// # Errors
     ///
     /// `AddrInUse` if the address is taken; `PermissionDenied` if the process may not bind it; any other

@@ -203,11 +203,30 @@ impl TcpSocket {
     }
 
     /// Starts listening. The kernel queues at most `backlog` connections that are not yet accepted, limited
-    /// by `net.core.somaxconn`. See the example of [`TcpSocket`].
+    /// by the sysctl `net.core.somaxconn` (4,096 by default). A client that finds the queue full tries again, first after a second, so a short
+    /// queue shows as connections that take seconds. Closing a listener resets the connections in its queue.
     ///
     /// # Errors
     ///
     /// `AddrInUse` if another socket listens at the address; any other error that `listen(2)` reports.
+    ///
+    /// ```
+    /// use uthread::net::{TcpListener, TcpSocket};
+    ///
+    /// /// Binds as `TcpListener::bind` does, with a queue of 4,096 connections instead of 128.
+    /// fn bind(address: std::net::SocketAddr) -> std::io::Result<TcpListener> {
+    ///     let socket = match address.is_ipv4() {
+    ///         true => TcpSocket::new_v4()?,
+    ///         false => TcpSocket::new_v6()?,
+    ///     };
+    ///     socket.set_reuse_address(true)?;
+    ///     socket.bind(address)?;
+    ///     socket.listen(4096)
+    /// }
+    ///
+    /// assert_ne!(bind("127.0.0.1:0".parse().unwrap())?.local_addr()?.port(), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
         let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
         rustix::net::listen(&self, backlog)?;

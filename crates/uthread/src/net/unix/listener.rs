@@ -40,6 +40,7 @@ pub struct UnixListener {
 
 impl UnixListener {
     /// Creates a listener bound to `path`. This creates a file, which remains after the listener is dropped.
+    /// The kernel queues as many connections that are not yet accepted as the sysctl `net.core.somaxconn` allows; further clients wait.
     ///
     /// # Errors
     ///
