@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_function_is_refused() {
+    fn items_other_than_functions_are_refused() {
         let error = expand(
             Kind::Main,
             TokenStream::new(),

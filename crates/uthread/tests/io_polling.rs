@@ -114,7 +114,7 @@ fn errors_are_the_kernels() {
 
 /// A worker that polls hears all else.
 #[test]
-fn what_else_there_is_goes_on() {
+fn other_operations_go_on() {
     let runtime = polling(1);
     let Some((_name, file)) = direct_file() else {
         return;

@@ -79,13 +79,13 @@ fn leave_fibers() {
 }
 
 #[uthread::test]
-fn what_a_test_leaves_is_not_unwound() {
+fn fibers_left_by_a_test_are_not_unwound() {
     leave_fibers();
 }
 
 #[uthread::test(driver = "threads")]
 #[should_panic(expected = "on purpose")]
-fn what_a_test_leaves_that_fails_is_not_unwound() {
+fn fibers_left_by_a_failed_test_are_not_unwound() {
     leave_fibers();
     panic!("on purpose");
 }

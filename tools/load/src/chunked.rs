@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_chunk_is_wrong() {
+    fn invalid_chunks_are_errors() {
         let endless = [b"1;a=".as_slice(), &[b'x'; LINE_BYTES_MAX]].concat();
         for bytes in [&b"x\r\n"[..], b"5\r\nhello!\r\n", &endless] {
             let failure = decode(bytes, bytes.len()).unwrap_err();

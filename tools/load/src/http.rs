@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_checked_is_an_error_that_says_why() {
+    fn uncheckable_responses_are_errors_with_a_reason() {
         let check = |received: &[u8], kind, reason: &str| {
             let failure = parse_head(received, &ok()).unwrap_err();
             assert_eq!(failure.kind, kind, "{failure:?}");

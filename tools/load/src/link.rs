@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_message_is_a_failure() {
+    fn other_bytes_than_the_message_are_a_failure() {
         let check = |answer, kind, reason: &str| {
             let failure = exchange(answer).unwrap_err();
             assert_eq!(failure.kind, kind, "{failure:?}");

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_plans_are_refused() {
         let plan = Plan::new(Target::tcp("127.0.0.1:1", 1024).unwrap());
         let exchange = Exchange::Echo { bytes: 1024 };
         let with_depth = |depth: usize| Plan {

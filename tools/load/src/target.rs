@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_addresses_are_refused() {
         for url in [
             "https://127.0.0.1/",
             "127.0.0.1:x/",
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn invalid_requests_are_refused() {
         let refused = |ask: Ask| {
             let target = Target::http("127.0.0.1:1/").unwrap();
             assert!(matches!(target.asking(ask), Err(Error::Usage(_))));

@@ -87,7 +87,7 @@ fn a_path_of_ours_is_replaced_wherever_it_stands() {
 }
 
 #[test]
-fn what_is_not_ours_stays() {
+fn other_code_stays() {
     for source in [
         "use std::collections::HashMap;",
         "use std::{fmt, ops::{Deref, DerefMut}};",
@@ -160,7 +160,7 @@ fn comments_in_a_group_stay_with_their_elements() {
 }
 
 #[test]
-fn what_needs_a_look_is_noted() {
+fn code_that_needs_a_look_is_noted() {
     notes("use std::*;\nuse std as s;", &[(1, "std::*"), (2, "std")]);
     notes("use std::{self, fmt};", &[(1, "std")]);
     notes(

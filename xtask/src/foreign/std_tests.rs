@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_taken_out() {
+    fn refused_tests_are_removed() {
         let text = "use a::b;\n#[test]\nfn c() { use d::e; f() }\nmod g {\n  fn h() { i() }\n  fn j() {}\n}\n";
         let check = |part: &str, expected: &str| {
             let place = text.find(part).expect("a part of the text");

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_pass_runs_again() {
+    fn failed_trials_run_again() {
         let check = |verdicts: &[Verdict], expected| {
             let mut left = verdicts.iter();
             let found = several(|| Ok(*left.next().expect("another run")));

@@ -83,7 +83,7 @@ noise
 ";
 
     #[test]
-    fn what_the_program_prints_is_understood() {
+    fn output_of_the_program_is_parsed() {
         let results = Results::parse(OUTPUT);
         assert_eq!(results.kernel, "6.12.1");
         let shown = results.tests.iter();

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_page_is_none() {
+    fn other_text_is_no_page() {
         for text in ["", "{}", "error: a"] {
             assert_eq!(Diagnosis::parse(text), None, "{text}");
         }

@@ -197,7 +197,7 @@ test send [epoll 2]   ... ok
 "#;
 
     #[test]
-    fn what_the_guest_printed_is_understood() {
+    fn output_of_the_guest_is_parsed() {
         let results = Results::parse(OUTPUT);
         assert_eq!(results.kernel, "6.1.0 #1 SMP Debian 6.1.2-1 (2026-01-01)");
         assert_eq!(results.diagnosis().unwrap().driver, "uring (so)");

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_named_by_its_package() {
+    fn missing_programs_are_named_by_their_package() {
         let tools = [&GUEST[..], &ARCHIVE].concat();
         assert_eq!(missing(&tools, |_| true, true), [""; 0]);
         let packages = missing(&tools, |tool| tool == "ldd", false);

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_run_is_no_example() {
+    fn examples_that_do_not_run_do_not_count() {
         for kind in ["text", "no_run", "ignore", "compile_fail,E0277", "sh"] {
             plant_code(
                 &format!("/// ```{kind}\n/// a();\n/// ```\npub fn a() {{}}\n"),

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_what_is_checked() {
+    fn checked_figures_are_those_that_were_written() {
         for before in ["", "old\n", "one\ntwo\nthree\nfour\n"] {
             let after = replaced(&readme(before), JSON).unwrap();
             assert_eq!(after, readme("| a |\n\nb\n"));

@@ -403,14 +403,14 @@ mod tests {
     }
 
     #[test]
-    fn what_macros_write_is_public_and_they_are_if_exported() {
+    fn items_in_macros_are_public_and_exported_macros_too() {
         let text = "macro_rules! a {\n    ($b:ident) => {\n        impl $b {\n            pub fn c() {}\n        }\n    };\n}\n\n\
                     impl_a!(\n    A,\n);\n\n/// D.\n#[macro_export]\nmacro_rules! d {\n    () => {};\n}\n";
         check(&[("m.rs", text)], &["fn $b::c", "macro d"]);
     }
 
     #[test]
-    fn what_is_hidden_or_in_a_module_within_is_left_out() {
+    fn hidden_and_nested_items_are_left_out() {
         let text = "/// A.\n#[doc(hidden)]\n#[must_use]\npub fn a() {}\n\nmod sealed {\n    pub trait B {}\n}\n\n\
                     #[cfg(test)]\nmod tests {\n    pub fn c() {}\n}\n\npub fn d() {}\n";
         check(&[("lib.rs", text)], &["fn d"]);

@@ -1,5 +1,5 @@
 //! Documentation reads as `std`'s does: a summary line starts with a verb or a noun, and an `# Errors` section names kinds
-//! of error and their causes.
+//! of error and their causes. The name of a function, such as a test, starts with its subject or a verb.
 
 use super::Finding;
 use super::chapters::GUIDE;
@@ -13,6 +13,21 @@ const OPENINGS: [&str; 13] = [
 
 const SUMMARY_REMEDY: &str =
     "start with a verb or a noun, as in \"Returns `true` if\" or \"Number of bytes\"";
+
+/// First words of a name that leaves its subject to the reader.
+const PRONOUNS: [&str; 9] = [
+    "everybody",
+    "it",
+    "nobody",
+    "they",
+    "those",
+    "what",
+    "who",
+    "whoever",
+    "whose",
+];
+
+const NAME_REMEDY: &str = "name the subject: where a test fails, its name is read without its code";
 
 const ERRORS_REMEDY: &str = "name kinds and causes, as in \"`NotFound` if there is no such file\" or \"The errors of [`open`]\"";
 
@@ -29,6 +44,12 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     for (path, _) in tree.sources() {
+        for (text, line) in tree.text(path).lines().zip(1..) {
+            if let Some(pronoun) = pronoun_of_function(text) {
+                let what = format!("the name of a function starts with \"{pronoun}\"");
+                findings.push(Finding::new(path, line, what, NAME_REMEDY));
+            }
+        }
         for comment in comments(tree.text(path)) {
             if let Some((line, opening)) = comment.summary() {
                 let what = format!("a summary starts with \"{opening}\"");
@@ -41,6 +62,17 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Returns the pronoun with which the name of a function begins, if the line defines one.
+fn pronoun_of_function(line: &str) -> Option<&'static str> {
+    let (before, name) = line.split_once("fn ")?;
+    let is_qualifier = |word: &str| {
+        matches!(word, "async" | "const" | "extern" | "\"C\"" | "unsafe") || word.starts_with("pub")
+    };
+    let is_definition = before.split_whitespace().all(is_qualifier);
+    let (first, _) = name.split_once('_').filter(|_| is_definition)?;
+    PRONOUNS.into_iter().find(|pronoun| *pronoun == first)
 }
 
 /// A doc comment: the text of its lines, each with its number.
@@ -173,6 +205,27 @@ mod tests {
             "//! The sameness.\n",
         ] {
             plant(check, &GOOD, ("a.rs", source), &[]);
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_function_must_have_a_subject() {
+        for name in ["what_is_there", "it_ends", "those_who_wait", "who_waits"] {
+            let pronoun = name.split('_').next().unwrap();
+            let expected = format!("a.rs:2: the name of a function starts with \"{pronoun}\"");
+            for before in ["", "    ", "pub(crate) const ", "pub unsafe extern \"C\" "] {
+                let source = format!("//! A.\n{before}fn {name}() {{}}\n");
+                plant(check, &GOOD, ("a.rs", &source), &[&expected]);
+            }
+        }
+        for line in [
+            "fn items_end() {}",
+            "fn whatever() {}",
+            "// The fn what_is.",
+            "fn it() {}",
+        ] {
+            let source = format!("//! A.\n{line}\n");
+            plant(check, &GOOD, ("a.rs", &source), &[]);
         }
     }
 

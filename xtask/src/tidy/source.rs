@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rust_is_an_error_and_no_tokens() {
+    fn text_other_than_rust_is_an_error_without_tokens() {
         let source = Source::new("fn a( {");
         assert!(source.error.is_some() && source.tokens.is_empty());
     }

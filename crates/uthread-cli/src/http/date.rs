@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date() {
+    fn other_texts_are_no_dates() {
         for text in ["", "yesterday", "Sun, 99 Nov 1994 08:49:37 GMT", "\u{e9}"] {
             assert_eq!(parse(text.as_bytes()), None, "{text}");
         }

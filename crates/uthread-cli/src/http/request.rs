@@ -462,7 +462,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(4096))]
 
         #[test]
-        fn what_is_accepted_has_one_reading(bytes in almost_a_head()) {
+        fn accepted_requests_have_one_reading(bytes in almost_a_head()) {
             if let Ok(Some(length)) = head_length(&bytes, 0) {
                 let head = &bytes[..length];
                 prop_assert!(head.ends_with(HEAD_END));

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_opens_and_what_does_not() {
+    fn files_open_and_other_paths_do_not() {
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("secret"), "x").unwrap();
         let inside = tempfile::tempdir().unwrap();

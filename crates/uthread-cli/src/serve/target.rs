@@ -210,7 +210,7 @@ mod tests {
         }
 
         #[test]
-        fn what_we_encode_we_decode(names in prop::collection::vec("[^\0/.][^\0/]{0,8}", 0..5)) {
+        fn encoded_paths_are_decoded(names in prop::collection::vec("[^\0/.][^\0/]{0,8}", 0..5)) {
             let path = names.join("/");
             let mut url = String::new();
             encode(path.as_bytes(), &mut url);

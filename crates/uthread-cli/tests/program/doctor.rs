@@ -129,7 +129,7 @@ fn a_container_that_forbids_io_uring() {
 }
 
 #[test]
-fn what_a_program_has_to_ask_for() {
+fn features_that_a_program_has_to_ask_for_are_listed() {
     if !has_ring("what it can do on request") {
         return;
     }

@@ -68,7 +68,7 @@ changes to make: 3 in 2 of 3 files; lines that need attention: 1
 }
 
 #[test]
-fn what_cannot_be_ported_is_told() {
+fn files_that_cannot_be_ported_are_reported() {
     let files = site(&[("a.rs", "fn f( {")]);
     let shown = port(&["a.rs"], files.path(), 0);
     assert!(

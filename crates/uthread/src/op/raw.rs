@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_end_with_one_completion_is_refused() {
+    fn requests_with_several_completions_are_refused() {
         let time = Timespec::new();
         let multishot = [
             opcode::AcceptMulti::new(Fd(0)).build(),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_with_one_completion_is_not() {
+    fn requests_with_one_completion_are_accepted() {
         let mut byte = 0;
         let time = Timespec::new();
         let single = [

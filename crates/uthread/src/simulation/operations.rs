@@ -101,7 +101,7 @@ fn a_worker_does_not_sleep_while_an_operation_is_late() {
 
 /// Otherwise an answer would wait in the ring until a whole batch of fibers has computed.
 #[test]
-fn what_was_submitted_leaves_while_others_compute() {
+fn submitted_operations_start_while_others_compute() {
     const COMPUTED: Duration = Duration::from_micros(200);
     under_seeds(|seed, mode| {
         let mut simulation = Simulation::new(seed, 1, mode);

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peak_needed_is_released_and_can_be_used_again() {
+    fn stacks_of_a_peak_are_released_and_reused() {
         let pool = Pool::new(STACK_SIZE_MIN);
         for _ in 0..2 {
             let stacks = take(&pool, 20_000);

@@ -33,7 +33,7 @@ behaviours![
             to_cancel_twice_or_too_late_changes_nothing,
             a_socket_can_be_used_after_its_reader_was_cancelled,
             a_fiber_that_waits_for_another_is_unwound,
-            what_a_scope_has_spawned_ends_with_it,
+            fibers_of_a_scope_end_with_it,
             a_fork_ends_with_its_caller,
             a_scope_does_not_panic_for_a_child_that_was_cancelled,
             a_call_on_another_thread_ends_by_itself,
@@ -277,7 +277,7 @@ impl Drop for Witness {
     }
 }
 
-fn what_a_scope_has_spawned_ends_with_it(place: Place) {
+fn fibers_of_a_scope_end_with_it(place: Place) {
     let dropped = Arc::new(AtomicUsize::new(0));
     let theirs = Arc::clone(&dropped);
     assert!(is_cut_off(cancelled(place, move || {

@@ -23,7 +23,7 @@ behaviours![(
         a_round_trip_goes_on_between_all_sides,
         a_waiting_receiver_learns_that_the_last_sender_is_gone,
         waiting_senders_get_their_values_back_when_the_receiver_goes,
-        what_is_left_is_received_before_the_end,
+        messages_left_are_received_before_the_end,
         a_bound_is_kept,
         a_receiver_may_move_between_fibers_and_threads,
         every_value_is_dropped_once,
@@ -137,7 +137,7 @@ fn waiting_senders_get_their_values_back_when_the_receiver_goes(place: Place) {
     });
 }
 
-fn what_is_left_is_received_before_the_end(place: Place) {
+fn messages_left_are_received_before_the_end(place: Place) {
     place.run(|| {
         let (sender, receiver) = sync_channel(2);
         sender.send(1).unwrap();

@@ -17,7 +17,7 @@ behaviours![
             two_sides_take_turns,
             all_are_notified,
             a_wait_ends_with_its_time,
-            those_who_are_enough_pass_a_barrier_together,
+            enough_fibers_pass_a_barrier_together,
             no_more_have_permits_than_there_are,
             permits_that_are_kept_or_added_change_the_bound,
             an_owned_permit_may_go_anywhere,
@@ -109,7 +109,7 @@ fn a_wait_ends_with_its_time(place: Place) {
     });
 }
 
-fn those_who_are_enough_pass_a_barrier_together(place: Place) {
+fn enough_fibers_pass_a_barrier_together(place: Place) {
     const ROUNDS: usize = 50;
     const COUNT: usize = 4;
     mixed(place, |here, there| {

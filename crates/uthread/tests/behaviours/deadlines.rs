@@ -24,7 +24,7 @@ behaviours![
             a_call_with_an_error_returns_it,
             a_call_without_an_error_is_unwound_up_to_the_deadline,
             later_calls_fail_at_once,
-            what_ends_in_time_is_untouched,
+            calls_that_end_in_time_are_unaffected,
             a_value_is_kept_however_late,
             after_it_the_caller_goes_on,
             the_earlier_of_two_deadlines_counts,
@@ -144,7 +144,7 @@ fn later_calls_fail_at_once(place: Place) {
     });
 }
 
-fn what_ends_in_time_is_untouched(place: Place) {
+fn calls_that_end_in_time_are_unaffected(place: Place) {
     place.run(|| {
         let (mut stream, mut other) = pair();
         let read = timeout(HOUR, || {

@@ -32,10 +32,10 @@ behaviours![
             a_cancelled_call_of_it_returns,
             a_cancelled_wait_of_it_unwinds_it,
             scopes_contain_it_and_it_has_scopes,
-            it_forks_and_joins,
-            it_has_a_name_and_local_values,
+            dedicated_fibers_spawn_and_join,
+            dedicated_fibers_have_a_name_and_local_values,
             a_deadline_ends_its_calls,
-            it_is_counted_once,
+            dedicated_fibers_are_counted_once,
             hundreds_block_at_once,
             without_a_thread_it_is_refused,
         ]
@@ -43,11 +43,11 @@ behaviours![
     (
         ON_WORKERS,
         [
-            it_keeps_a_thread_of_its_own,
+            dedicated_fibers_keep_their_thread,
             a_blocked_one_delays_no_other_fiber,
             fibers_that_it_spawns_run_on_workers,
             a_nested_one_has_another_thread,
-            it_has_no_ring,
+            dedicated_fibers_have_no_ring,
         ]
     ),
     (
@@ -64,7 +64,7 @@ fn name_of(thread: Pid) -> String {
     std::fs::read_to_string(path).unwrap().trim_end().to_owned()
 }
 
-fn it_keeps_a_thread_of_its_own(place: Place) {
+fn dedicated_fibers_keep_their_thread(place: Place) {
     place.run(|| {
         let (mut reader, mut writer) = uthread::io::pipe().unwrap();
         let threads = dedicated(move || {
@@ -258,7 +258,7 @@ fn sum(numbers: &[u64]) -> u64 {
     }
 }
 
-fn it_forks_and_joins(place: Place) {
+fn dedicated_fibers_spawn_and_join(place: Place) {
     place.run(|| {
         let numbers: Vec<u64> = (0..200).collect();
         let summing = dedicated(move || sum(&numbers));
@@ -284,7 +284,7 @@ impl Drop for SetsLate {
     }
 }
 
-fn it_has_a_name_and_local_values(place: Place) {
+fn dedicated_fibers_have_a_name_and_local_values(place: Place) {
     let dropped = Arc::new(AtomicBool::new(false));
     let theirs = Arc::clone(&dropped);
     place.run(move || {
@@ -324,7 +324,7 @@ fn a_deadline_ends_its_calls(place: Place) {
     });
 }
 
-fn it_is_counted_once(place: Place) {
+fn dedicated_fibers_are_counted_once(place: Place) {
     let runtime = place.runtime();
     // Those of the workers, which have switched to the fiber that waits here.
     let switches = runtime.run(|| {
@@ -391,7 +391,7 @@ fn without_a_thread_it_is_refused(place: Place) {
     });
 }
 
-fn it_has_no_ring(place: Place) {
+fn dedicated_fibers_have_no_ring(place: Place) {
     place.run(|| {
         let refused = dedicated(|| submit_all([]).unwrap_err());
         let refused = refused.join().unwrap();

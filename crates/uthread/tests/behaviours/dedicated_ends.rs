@@ -28,9 +28,9 @@ behaviours![
             a_joined_runtime_waits_for_it_and_its_fibers,
             an_abandoned_one_stops_and_runs_no_destructor,
             the_borrows_of_an_abandoned_one_are_left_alone,
-            it_may_drop_its_own_runtime,
-            it_may_join_its_own_runtime,
-            it_may_abandon_its_own_runtime,
+            dedicated_fibers_may_drop_their_runtime,
+            dedicated_fibers_may_join_their_runtime,
+            dedicated_fibers_may_abandon_their_runtime,
             one_that_stands_still_is_abandoned,
             one_that_ignores_its_end_is_abandoned,
             spawns_that_race_with_the_drop_all_end,
@@ -186,7 +186,7 @@ fn the_borrows_of_an_abandoned_one_are_left_alone(place: Place) {
     assert!(is_cancelled(computing));
 }
 
-fn it_may_drop_its_own_runtime(place: Place) {
+fn dedicated_fibers_may_drop_their_runtime(place: Place) {
     for in_call in [false, true] {
         let runtime = Arc::new(place.runtime());
         let other = runtime.spawn(park_for_ever);
@@ -208,7 +208,7 @@ fn it_may_drop_its_own_runtime(place: Place) {
     }
 }
 
-fn it_may_join_its_own_runtime(place: Place) {
+fn dedicated_fibers_may_join_their_runtime(place: Place) {
     let runtime = Arc::new(place.runtime());
     let own = Arc::clone(&runtime);
     let last = runtime.run(|| {
@@ -223,7 +223,7 @@ fn it_may_join_its_own_runtime(place: Place) {
     assert_eq!(last.join().unwrap(), 15);
 }
 
-fn it_may_abandon_its_own_runtime(place: Place) {
+fn dedicated_fibers_may_abandon_their_runtime(place: Place) {
     let runtime = Arc::new(place.runtime());
     let own = Arc::clone(&runtime);
     let other = runtime.spawn(park_for_ever);

@@ -22,7 +22,7 @@ behaviours![(
         an_entry_tells_its_name_path_type_and_metadata,
         an_entry_removed_since_has_no_metadata,
         an_entry_is_known_also_when_its_directory_has_another_name,
-        what_is_no_directory_cannot_be_read_as_one,
+        files_cannot_be_read_as_directories,
         names_need_not_be_text,
         metadata_follows_links_and_symlink_metadata_does_not,
         a_path_that_stays_inside_is_opened,
@@ -136,7 +136,7 @@ fn an_entry_is_known_also_when_its_directory_has_another_name(place: Place) {
     });
 }
 
-fn what_is_no_directory_cannot_be_read_as_one(place: Place) {
+fn files_cannot_be_read_as_directories(place: Place) {
     place.run(|| {
         for (path, kind) in [
             ("Cargo.toml", ErrorKind::NotADirectory),

@@ -22,7 +22,7 @@ behaviours![
         [
             a_runtime_may_be_dropped_in_a_blocking_call_of_its_fiber,
             a_fiber_that_catches_its_end_is_named_and_abandoned,
-            what_stands_still_is_named_and_abandoned,
+            blocked_fibers_are_named_and_abandoned,
             a_slow_end_is_waited_for,
             a_join_waits_for_all,
             a_join_in_a_fiber_of_its_own_returns_at_once,
@@ -155,7 +155,7 @@ fn a_fiber_that_catches_its_end_is_named_and_abandoned(place: Place) {
     }
 }
 
-fn what_stands_still_is_named_and_abandoned(place: Place) {
+fn blocked_fibers_are_named_and_abandoned(place: Place) {
     let lines = named(|| {
         let runtime = place.runtime();
         let shared = Arc::new(Mutex::new(0));

@@ -17,7 +17,7 @@ behaviours![(
         sockets_fail_alike,
         commands_fail_alike,
         files_and_commands_look_alike,
-        what_is_joined_or_locked_looks_alike
+        errors_of_joins_and_locks_look_as_in_std
     ]
 )];
 
@@ -210,7 +210,7 @@ fn shown(value: impl Debug) -> String {
     format!("{value:?} {value:#?}")
 }
 
-fn what_is_joined_or_locked_looks_alike(place: Place) {
+fn errors_of_joins_and_locks_look_as_in_std(place: Place) {
     macro_rules! texts {
         ($library:ident) => {{
             use $library::{sync, thread};

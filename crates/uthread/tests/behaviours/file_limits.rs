@@ -23,7 +23,7 @@ behaviours![(
     [
         a_file_longer_than_32_bits_count_is_read_and_written,
         holes_read_as_zeroes_and_take_no_room,
-        what_is_appended_ignores_its_offset,
+        appending_ignores_the_offset,
         beyond_the_limit_of_the_process_writes_are_short_and_then_refused,
         on_a_full_file_system_writes_are_short_and_then_refused,
         without_descriptors_only_what_needs_one_is_refused,
@@ -73,7 +73,7 @@ fn holes_read_as_zeroes_and_take_no_room(place: Place) {
 
 /// The kernel ignores the offset of a write to a file opened for appending, contrary to POSIX; `std`
 /// documents this.
-fn what_is_appended_ignores_its_offset(place: Place) {
+fn appending_ignores_the_offset(place: Place) {
     place.run(|| {
         let directory = tempdir().unwrap();
         let path = directory.path().join("log");

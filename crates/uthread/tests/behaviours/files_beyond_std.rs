@@ -20,7 +20,7 @@ behaviours![
         [
             room_is_given_and_taken,
             blocks_are_taken_out_and_put_in,
-            what_cannot_be_allocated_is_refused,
+            impossible_allocations_are_refused,
             aligned_memory_goes_past_the_page_cache,
             where_there_is_no_way_past_the_page_cache_it_is_said,
             a_file_without_a_name_is_gone_with_its_last_handle,
@@ -108,7 +108,7 @@ fn blocks_are_taken_out_and_put_in(place: Place) {
     });
 }
 
-fn what_cannot_be_allocated_is_refused(place: Place) {
+fn impossible_allocations_are_refused(place: Place) {
     place.run(|| {
         let file = file_of(b"text");
         for (offset, bytes) in [(0, 0), (u64::MAX, 1), (0, u64::MAX), (1 << 63, 1)] {

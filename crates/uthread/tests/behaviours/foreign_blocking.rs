@@ -23,7 +23,7 @@ const WITH_OWN_TLS_ON_A_RING: &[Gap] = &[WITHOUT_OWN_TLS, NO_RING];
 behaviours![
     (
         WITH_OWN_TLS_ON_A_RING,
-        [what_stands_still_is_abandoned_after_a_shortage_of_descriptors]
+        [blocked_fibers_are_abandoned_after_a_shortage_of_descriptors]
     ),
     (
         WITH_OWN_TLS,
@@ -326,7 +326,7 @@ fn no_more_workers_are_active_than_were_asked_for(place: Place) {
 }
 
 /// A spare worker that could not start does not count as one that may wake a fiber.
-fn what_stands_still_is_abandoned_after_a_shortage_of_descriptors(place: Place) {
+fn blocked_fibers_are_abandoned_after_a_shortage_of_descriptors(place: Place) {
     alone(|| {
         let runtime = place.runtime_of(1);
         limit_descriptors(64);

@@ -26,7 +26,7 @@ behaviours![
     (
         EVERYWHERE,
         [
-            what_a_child_writes_to_a_pipe_arrives,
+            bytes_that_a_child_writes_to_a_pipe_arrive,
             a_failed_exec_is_told_through_a_pipe,
             calls_in_a_child_are_carried_out,
             waits_in_a_child_end,
@@ -99,7 +99,7 @@ fn check_in_child(body: impl FnOnce()) {
     assert_eq!(status_of(in_child(body)), 0);
 }
 
-fn what_a_child_writes_to_a_pipe_arrives(place: Place) {
+fn bytes_that_a_child_writes_to_a_pipe_arrive(place: Place) {
     run_alone(place, || {
         let (mut reader, mut writer) = uthread::io::pipe().unwrap();
         let child = in_child(|| {

@@ -23,7 +23,7 @@ behaviours![
             values_are_dropped_after_a_panic,
             a_destructor_may_wait_and_spawn,
             a_destroyed_value_is_not_made_again,
-            what_destructors_make_is_dropped_too,
+            values_made_by_destructors_are_dropped,
             values_without_destructors_outlive_all_others,
             a_destructor_that_panics_is_the_fibers_panic,
         ]
@@ -34,8 +34,8 @@ behaviours![
             values_are_dropped_when_the_runtime_cancels,
             values_are_dropped_when_the_fiber_is_cancelled,
             a_destructor_waits_whatever_has_ended_the_fiber,
-            what_a_value_nobody_asked_for_makes_is_dropped_too,
-            what_the_payload_of_a_late_panic_makes_is_dropped_too
+            values_made_by_unused_values_are_dropped,
+            values_made_by_late_panic_payloads_are_dropped
         ]
     ),
     (
@@ -194,7 +194,7 @@ fn a_destroyed_value_is_not_made_again(place: Place) {
     });
 }
 
-fn what_destructors_make_is_dropped_too(place: Place) {
+fn values_made_by_destructors_are_dropped(place: Place) {
     place.run(|| {
         let (sender, dropped) = channel();
         let fiber = spawn(move || {
@@ -309,7 +309,7 @@ fn uses_three_and_waits(
     (fiber, dropped)
 }
 
-fn what_a_value_nobody_asked_for_makes_is_dropped_too(place: Place) {
+fn values_made_by_unused_values_are_dropped(place: Place) {
     struct UsesCalls(ours::Sender<ThreadId>);
     impl Drop for UsesCalls {
         fn drop(&mut self) {
@@ -333,7 +333,7 @@ fn what_a_value_nobody_asked_for_makes_is_dropped_too(place: Place) {
 }
 
 /// Otherwise it would end with the last handle, on whichever thread that is.
-fn what_the_payload_of_a_late_panic_makes_is_dropped_too(place: Place) {
+fn values_made_by_late_panic_payloads_are_dropped(place: Place) {
     struct Payload(ours::Sender<ThreadId>);
     impl Drop for Payload {
         fn drop(&mut self) {

@@ -24,11 +24,11 @@ behaviours![
             one_at_a_time_has_the_lock
         ]
     ),
-    (ON_WORKERS, [those_who_wait_leave_the_threads_to_the_owner]),
+    (ON_WORKERS, [waiters_leave_the_threads_to_the_owner]),
     (
         IN_FIBERS,
         [
-            who_waits_when_the_runtime_is_dropped_is_refused,
+            waiters_are_refused_when_the_runtime_is_dropped,
             a_cancelled_fiber_can_still_release_its_lock
         ]
     ),
@@ -138,7 +138,7 @@ fn one_at_a_time_has_the_lock(place: Place) {
     });
 }
 
-fn those_who_wait_leave_the_threads_to_the_owner(place: Place) {
+fn waiters_leave_the_threads_to_the_owner(place: Place) {
     place.run(|| {
         let (file, [owner]) = handles();
         owner.lock().unwrap();
@@ -163,7 +163,7 @@ fn those_who_wait_leave_the_threads_to_the_owner(place: Place) {
     });
 }
 
-fn who_waits_when_the_runtime_is_dropped_is_refused(place: Place) {
+fn waiters_are_refused_when_the_runtime_is_dropped(place: Place) {
     let (file, [owner]) = handles();
     owner.lock().unwrap();
     let runtime = place.runtime();

@@ -14,11 +14,11 @@ use crate::harness::{EVERYWHERE, behaviours};
 behaviours![(
     EVERYWHERE,
     [
-        they_poison_alike,
-        they_look_alike,
-        they_are_begun_and_ended_alike,
+        locks_poison_as_in_std,
+        locks_are_formatted_as_in_std,
+        locks_are_made_and_taken_apart_as_in_std,
         conditions_and_barriers_are_alike,
-        they_are_sent_and_shared_alike
+        locks_are_sent_and_shared_as_in_std
     ]
 )];
 
@@ -56,7 +56,7 @@ fn text(value: impl Debug) -> String {
     format!("{value:?}")
 }
 
-fn they_poison_alike(place: Place) {
+fn locks_poison_as_in_std(place: Place) {
     compare!(place, |seen| {
         let mut mutex = sync::Mutex::new(1);
         panics(|| {
@@ -120,7 +120,7 @@ fn they_poison_alike(place: Place) {
     });
 }
 
-fn they_look_alike(place: Place) {
+fn locks_are_formatted_as_in_std(place: Place) {
     compare!(place, |seen| {
         let mutex = sync::Mutex::new("value");
         seen.push(text(&mutex));
@@ -166,7 +166,7 @@ fn they_look_alike(place: Place) {
     });
 }
 
-fn they_are_begun_and_ended_alike(place: Place) {
+fn locks_are_made_and_taken_apart_as_in_std(place: Place) {
     compare!(place, |seen| {
         let once = sync::Once::new();
         seen.push(text(panics(|| once.call_once(|| panic!("at first")))));
@@ -302,7 +302,7 @@ macro_rules! with_value {
     };
 }
 
-fn they_are_sent_and_shared_alike(place: Place) {
+fn locks_are_sent_and_shared_as_in_std(place: Place) {
     compare!(place, |seen| {
         seen.extend(with_all_values!().iter().map(text));
         let others = traits![

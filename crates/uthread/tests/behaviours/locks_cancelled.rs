@@ -20,7 +20,7 @@ behaviours![
     (
         IN_FIBERS,
         [
-            who_waits_for_a_lock_gets_it_cancelled_or_not,
+            waiters_get_the_lock_cancelled_or_not,
             a_destructor_of_a_cancelled_fiber_takes_locks,
             a_cancelled_wait_unwinds_and_leaves_no_trace,
             a_deadline_ends_a_wait_but_not_for_a_lock,
@@ -42,7 +42,7 @@ behaviours![
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn who_waits_for_a_lock_gets_it_cancelled_or_not(place: Place) {
+fn waiters_get_the_lock_cancelled_or_not(place: Place) {
     let runtime = place.runtime();
     let (mutex, lock) = (Arc::new(Mutex::new(1)), Arc::new(RwLock::new(1)));
     let cell = Arc::new(OnceLock::new());

@@ -9,13 +9,13 @@ use crate::harness::{EVERYWHERE, ON_A_THREAD, behaviours};
 
 behaviours![
     (EVERYWHERE, [a_program_of_threads_runs_on_fibers]),
-    (ON_A_THREAD, [it_runs_on_the_threads_of_std]),
+    (ON_A_THREAD, [program_runs_on_the_threads_of_std]),
 ];
 
 fn a_program_of_threads_runs_on_fibers(place: Place) {
     place.run(of_uthread::program::run);
 }
 
-fn it_runs_on_the_threads_of_std(place: Place) {
+fn program_runs_on_the_threads_of_std(place: Place) {
     place.run(of_std::program::run);
 }

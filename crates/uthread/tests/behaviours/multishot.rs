@@ -20,8 +20,8 @@ behaviours![
         [
             every_connection_is_accepted,
             connections_that_wait_are_accepted_each_once,
-            what_was_not_taken_is_closed,
-            what_came_before_a_stop_is_taken_after_it,
+            connections_not_taken_are_closed,
+            items_before_a_stop_are_taken_after_it,
             connections_of_a_unix_listener_are_accepted,
             a_dropped_request_takes_no_more_connections,
             the_same_listener_is_accepted_from_in_turns,
@@ -102,7 +102,7 @@ fn connections_that_wait_are_accepted_each_once(place: Place) {
     });
 }
 
-fn what_was_not_taken_is_closed(place: Place) {
+fn connections_not_taken_are_closed(place: Place) {
     place.run(|| {
         let (listener, address) = listener();
         let clients = clients(address, 10);
@@ -124,7 +124,7 @@ fn what_was_not_taken_is_closed(place: Place) {
     });
 }
 
-fn what_came_before_a_stop_is_taken_after_it(place: Place) {
+fn items_before_a_stop_are_taken_after_it(place: Place) {
     place.run(|| {
         let (listener, address) = listener();
         let clients = clients(address, 80);

@@ -18,13 +18,13 @@ use tempfile::{TempDir, tempdir};
 behaviours![(
     EVERYWHERE,
     [
-        what_tells_tells_the_same,
-        what_moves_and_links_does_the_same,
-        what_removes_removes_the_same,
-        what_makes_directories_makes_the_same,
-        what_copies_copies_the_same,
-        what_is_longer_than_one_copy_is_copied_whole,
-        what_changes_attributes_changes_the_same,
+        queries_return_the_same,
+        renames_and_links_do_the_same,
+        removals_do_the_same,
+        created_directories_are_the_same,
+        copies_are_the_same,
+        long_files_are_copied_whole,
+        changed_attributes_are_the_same,
         every_call_takes_and_refuses_the_paths_that_std_does
     ]
 )];
@@ -132,7 +132,7 @@ fn check(place: Place, calls: &[Call]) {
     });
 }
 
-fn what_tells_tells_the_same(place: Place) {
+fn queries_return_the_same(place: Place) {
     check(
         place,
         calls![at;
@@ -174,7 +174,7 @@ fn what_tells_tells_the_same(place: Place) {
     );
 }
 
-fn what_moves_and_links_does_the_same(place: Place) {
+fn renames_and_links_do_the_same(place: Place) {
     check(
         place,
         calls![at;
@@ -205,7 +205,7 @@ fn what_moves_and_links_does_the_same(place: Place) {
     );
 }
 
-fn what_removes_removes_the_same(place: Place) {
+fn removals_do_the_same(place: Place) {
     check(
         place,
         calls![at;
@@ -231,7 +231,7 @@ fn what_removes_removes_the_same(place: Place) {
     );
 }
 
-fn what_makes_directories_makes_the_same(place: Place) {
+fn created_directories_are_the_same(place: Place) {
     check(
         place,
         calls![at;
@@ -256,7 +256,7 @@ fn what_makes_directories_makes_the_same(place: Place) {
     );
 }
 
-fn what_copies_copies_the_same(place: Place) {
+fn copies_are_the_same(place: Place) {
     check(
         place,
         calls![at;
@@ -281,7 +281,7 @@ fn what_copies_copies_the_same(place: Place) {
     );
 }
 
-fn what_is_longer_than_one_copy_is_copied_whole(place: Place) {
+fn long_files_are_copied_whole(place: Place) {
     const COPIED_AT_ONCE: u64 = 16 * 1024 * 1024;
     place.run(|| {
         let directory = tempdir().unwrap();
@@ -309,7 +309,7 @@ fn what_is_longer_than_one_copy_is_copied_whole(place: Place) {
     });
 }
 
-fn what_changes_attributes_changes_the_same(place: Place) {
+fn changed_attributes_are_the_same(place: Place) {
     check(
         place,
         calls![at;

@@ -26,7 +26,7 @@ behaviours![
             a_connect_in_time_passes_on_the_connection_or_the_refusal,
             zero_is_refused_and_changes_nothing,
             none_waits_longer_than_any_timeout_before,
-            what_comes_after_a_timeout_goes_to_the_next_read,
+            bytes_after_a_timeout_go_to_the_next_read,
             bytes_that_race_with_the_timeout_arrive,
             clones_share_their_timeouts,
             conversions_take_timeouts_along,
@@ -171,7 +171,7 @@ fn none_waits_longer_than_any_timeout_before(place: Place) {
     });
 }
 
-fn what_comes_after_a_timeout_goes_to_the_next_read(place: Place) {
+fn bytes_after_a_timeout_go_to_the_next_read(place: Place) {
     place.run(|| {
         let (ours, mut theirs) = pair_with_std();
         ours.set_read_timeout(Some(Duration::from_millis(5)))

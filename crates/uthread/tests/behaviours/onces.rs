@@ -15,19 +15,19 @@ behaviours![
     (
         EVERYWHERE,
         [
-            it_is_done_once_while_the_others_wait,
-            what_panicked_is_tried_by_the_next,
+            initialization_runs_once_while_others_wait,
+            initialization_that_panicked_is_tried_by_the_next,
             a_waiter_sees_the_value_that_another_sets,
             a_lazy_value_is_made_once
         ]
     ),
     (
         &[OUTSIDE, MORE_WORKERS],
-        [what_is_cancelled_is_tried_by_the_next]
+        [initialization_that_is_cancelled_is_tried_by_the_next]
     ),
 ];
 
-fn it_is_done_once_while_the_others_wait(place: Place) {
+fn initialization_runs_once_while_others_wait(place: Place) {
     mixed(place, |here, there| {
         let shared = Arc::new((Once::new(), AtomicUsize::new(0)));
         let running = [here, there, here, there].map(|side| {
@@ -46,7 +46,7 @@ fn it_is_done_once_while_the_others_wait(place: Place) {
     });
 }
 
-fn what_panicked_is_tried_by_the_next(place: Place) {
+fn initialization_that_panicked_is_tried_by_the_next(place: Place) {
     mixed(place, |here, there| {
         let shared = Arc::new((OnceLock::new(), AtomicUsize::new(0)));
         let running = [here, there, here, there].map(|side| {
@@ -109,7 +109,7 @@ fn a_lazy_value_is_made_once(place: Place) {
     });
 }
 
-fn what_is_cancelled_is_tried_by_the_next(place: Place) {
+fn initialization_that_is_cancelled_is_tried_by_the_next(place: Place) {
     let runtime = place.runtime();
     let shared = Arc::new((OnceLock::new(), Once::new()));
     let theirs = Arc::clone(&shared);

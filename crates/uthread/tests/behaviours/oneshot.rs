@@ -25,8 +25,8 @@ behaviours![
             the_value_arrives,
             a_waiting_receiver_learns_that_the_sender_is_gone,
             a_sender_learns_that_the_receiver_is_gone,
-            what_comes_in_time_is_received,
-            what_does_not_come_gives_the_receiver_back,
+            values_sent_in_time_are_received,
+            timeouts_give_the_receiver_back,
             a_receiver_may_give_up_and_wait_elsewhere,
             every_value_is_dropped_once,
             a_panic_of_a_dropped_value_passes_through_as_with_mpsc,
@@ -86,7 +86,7 @@ fn a_sender_learns_that_the_receiver_is_gone(place: Place) {
     });
 }
 
-fn what_comes_in_time_is_received(place: Place) {
+fn values_sent_in_time_are_received(place: Place) {
     mixed(place, |sending, receiving| {
         let (sender, receiver) = channel();
         let received = receiving.start(move || receiver.recv_timeout(HANG).unwrap());
@@ -111,7 +111,7 @@ fn give_up(receiver: Receiver<i32>) -> Receiver<i32> {
     receiver
 }
 
-fn what_does_not_come_gives_the_receiver_back(place: Place) {
+fn timeouts_give_the_receiver_back(place: Place) {
     place.run(|| {
         let (sender, receiver) = channel();
         let receiver = give_up(receiver);

@@ -18,7 +18,7 @@ behaviours![(
         every_combination_of_options_does_what_std_does,
         the_short_forms_do_what_those_of_std_do,
         a_new_file_has_the_mode_that_std_gives_it,
-        what_cannot_be_opened_fails_as_with_std,
+        opening_fails_as_with_std,
         custom_flags_reach_the_kernel,
         a_file_without_a_name_can_be_written_and_leaves_nothing,
         names_are_bytes_and_paths_may_be_relative_or_long,
@@ -187,7 +187,7 @@ fn a_new_file_has_the_mode_that_std_gives_it(place: Place) {
     });
 }
 
-fn what_cannot_be_opened_fails_as_with_std(place: Place) {
+fn opening_fails_as_with_std(place: Place) {
     place.run(|| {
         let directory = tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);

@@ -40,7 +40,7 @@ behaviours![
             a_fiber_without_a_name_is_reported_too,
             an_overflow_of_a_larger_stack_is_reported_with_its_size,
             a_bad_address_elsewhere_ends_the_process_as_ever,
-            what_a_larger_stack_took_is_given_back
+            memory_of_a_larger_stack_is_given_back
         ]
     ),
     (
@@ -51,11 +51,11 @@ behaviours![
         ],
         [an_overflow_of_a_blocking_call_or_a_thread_is_the_ordinary_one]
     ),
-    (STACKS_WITHOUT_BLOCKS, [what_many_stacks_took_is_given_back]),
+    (STACKS_WITHOUT_BLOCKS, [memory_of_many_stacks_is_given_back]),
     (
         IN_FIBERS,
         [
-            what_fits_runs,
+            calls_that_fit_run,
             an_array_of_a_megabyte_fits_without_optimization,
             the_smallest_stack_holds_a_panic_with_its_backtrace,
             deep_fibers_do_not_reach_into_each_other,
@@ -209,7 +209,7 @@ fn an_array_of_a_megabyte_fits_without_optimization(place: Place) {
     });
 }
 
-fn what_fits_runs(place: Place) {
+fn calls_that_fit_run(place: Place) {
     /// The stack space that the first frames of a fiber and of the test take.
     const REST: usize = 8 * 1024;
     for size in [1, 64 * 1024, 256 * 1024, 1024 * 1024] {
@@ -269,7 +269,7 @@ fn a_fiber_may_have_a_larger_stack_than_the_others(place: Place) {
     });
 }
 
-fn what_a_larger_stack_took_is_given_back(place: Place) {
+fn memory_of_a_larger_stack_is_given_back(place: Place) {
     alone(|| {
         let runtime = place.runtime();
         let before = resident();
@@ -299,7 +299,7 @@ fn are_page_tables_reclaimed() -> bool {
 }
 
 /// Page tables included, which are half a KiB a stack.
-fn what_many_stacks_took_is_given_back(place: Place) {
+fn memory_of_many_stacks_is_given_back(place: Place) {
     const FIBERS: usize = 20_000;
     alone(|| {
         if !are_page_tables_reclaimed() {

@@ -18,11 +18,11 @@ behaviours![
             opening_to_read_waits_for_a_writer,
             opening_to_write_waits_for_a_reader,
             more_than_it_holds_goes_through,
-            it_ends_when_all_writers_are_gone,
-            what_nobody_can_read_is_an_error,
+            pipes_end_when_all_writers_are_gone,
+            writing_without_a_reader_is_an_error,
             adapters_of_std_work_on_it,
             several_buffers_go_in_one_piece,
-            it_is_converted_from_and_to_other_types
+            pipes_are_converted_from_and_to_other_types
         ]
     ),
     (IN_FIBERS, [a_wait_at_either_end_ends_with_the_runtime]),
@@ -76,7 +76,7 @@ fn more_than_it_holds_goes_through(place: Place) {
     });
 }
 
-fn it_ends_when_all_writers_are_gone(place: Place) {
+fn pipes_end_when_all_writers_are_gone(place: Place) {
     place.run(|| {
         let (mut reader, writer) = pipe().unwrap();
         let other = writer.try_clone().unwrap();
@@ -88,7 +88,7 @@ fn it_ends_when_all_writers_are_gone(place: Place) {
     });
 }
 
-fn what_nobody_can_read_is_an_error(place: Place) {
+fn writing_without_a_reader_is_an_error(place: Place) {
     run_alone(place, || {
         let (reader, mut writer) = pipe().unwrap();
         let other = reader.try_clone().unwrap();
@@ -136,7 +136,7 @@ fn several_buffers_go_in_one_piece(place: Place) {
     });
 }
 
-fn it_is_converted_from_and_to_other_types(place: Place) {
+fn pipes_are_converted_from_and_to_other_types(place: Place) {
     place.run(|| {
         let (reader, writer) = std::io::pipe().unwrap();
         let numbers = (reader.as_raw_fd(), writer.as_raw_fd());

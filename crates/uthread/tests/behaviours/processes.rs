@@ -25,7 +25,7 @@ behaviours![
             lines_come_through_an_adapter_of_std,
             a_conversation_goes_both_ways,
             streams_of_ours_become_a_childs,
-            who_waits_learns_of_the_end,
+            waiters_learn_of_the_exit,
             waiting_closes_the_input,
             an_end_is_told_again,
             try_wait_does_not_wait,
@@ -36,7 +36,7 @@ behaviours![
             closures_run_in_the_child
         ]
     ),
-    (ON_ONE_WORKER, [who_waits_leaves_its_worker_to_others]),
+    (ON_ONE_WORKER, [waiters_leave_their_worker_to_others]),
     (
         &[Gap(|place| !place.is_of_fibers(), "about workers")],
         [closures_run_in_a_child_of_the_worker]
@@ -203,7 +203,7 @@ fn streams_of_ours_become_a_childs(place: Place) {
     });
 }
 
-fn who_waits_learns_of_the_end(place: Place) {
+fn waiters_learn_of_the_exit(place: Place) {
     run_alone(place, || {
         let (mut child, input) = waiting_child();
         let status = place.meanwhile(|| child.wait(), || drop(input)).unwrap();
@@ -223,7 +223,7 @@ fn who_waits_learns_of_the_end(place: Place) {
     });
 }
 
-fn who_waits_leaves_its_worker_to_others(place: Place) {
+fn waiters_leave_their_worker_to_others(place: Place) {
     run_alone(place, || {
         let (mut child, input) = waiting_child();
         let flag = Flag::default();

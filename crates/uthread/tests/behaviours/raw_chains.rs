@@ -24,7 +24,7 @@ behaviours![(
         entries_without_links_run_at_the_same_time,
         the_end_of_the_runtime_cancels_a_request,
         the_end_of_the_runtime_cancels_a_hard_chain,
-        what_a_cancelled_chain_had_done_is_told,
+        results_of_a_cancelled_chain_are_returned,
         no_request_is_made_once_the_runtime_has_ended,
     ]
 )];
@@ -135,7 +135,7 @@ fn the_end_of_the_runtime_cancels_a_hard_chain(place: Place) {
     assert_eq!(outcomes[1..], [Err(Errno::CANCELED); 7]);
 }
 
-fn what_a_cancelled_chain_had_done_is_told(place: Place) {
+fn results_of_a_cancelled_chain_are_returned(place: Place) {
     let runtime = place.runtime();
     let (ours, theirs) = UnixStream::pair().unwrap();
     let waits = place.spawn_waiting(&runtime, move || {

@@ -29,7 +29,7 @@ behaviours![
             each_common_operation_of_pipes_is_carried_out,
             the_kernel_is_asked_what_it_can_do,
             an_error_is_the_kernels,
-            what_would_not_end_is_refused,
+            endless_requests_are_refused,
             entries_come_from_any_iterator_with_any_user_data,
             more_requests_than_the_queue_holds_are_carried_out,
             a_zero_copy_send_returns_after_its_notification,
@@ -216,7 +216,7 @@ fn an_error_is_the_kernels(place: Place) {
     });
 }
 
-fn what_would_not_end_is_refused(place: Place) {
+fn endless_requests_are_refused(place: Place) {
     place.run(|| {
         let nop = || opcode::Nop::new().build();
         let refused = |entries: Vec<Entry>| submit_all(entries).unwrap_err();

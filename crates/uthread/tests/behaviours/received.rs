@@ -26,7 +26,7 @@ behaviours![
             after_a_stop_others_can_read,
             a_dropped_request_receives_no_more,
             few_buffers_serve_many_connections,
-            what_is_no_socket_is_an_error,
+            files_other_than_sockets_are_errors,
             a_non_blocking_socket_is_waited_for,
             sizes_that_make_no_sense_are_refused,
         ]
@@ -224,7 +224,7 @@ fn few_buffers_serve_many_connections(place: Place) {
     });
 }
 
-fn what_is_no_socket_is_an_error(place: Place) {
+fn files_other_than_sockets_are_errors(place: Place) {
     place.run(|| {
         let file = std::fs::File::open("Cargo.toml").unwrap();
         let buffers = buffers(4, 16);

@@ -26,8 +26,8 @@ use crate::support::{FREE, HANG, errno, file_of, open_descriptors, pair, pair_wi
 behaviours![(
     EVERYWHERE,
     [
-        what_is_ready_is_chosen_at_once,
-        what_is_not_ready_is_not_chosen,
+        ready_arms_are_chosen_at_once,
+        arms_that_are_not_ready_are_not_chosen,
         a_readable_source_wakes_the_waiter,
         a_writable_source_wakes_the_waiter,
         an_end_and_an_error_are_ready,
@@ -99,7 +99,7 @@ where
     assert_eq!(place.meanwhile(choose, send), Ok(value));
 }
 
-fn what_is_ready_is_chosen_at_once(place: Place) {
+fn ready_arms_are_chosen_at_once(place: Place) {
     place.run(|| {
         let (ours, mut peer) = pair();
         peer.write_all(b"x").unwrap();
@@ -122,7 +122,7 @@ fn what_is_ready_is_chosen_at_once(place: Place) {
     });
 }
 
-fn what_is_not_ready_is_not_chosen(place: Place) {
+fn arms_that_are_not_ready_are_not_chosen(place: Place) {
     place.run(|| {
         let (ours, peer) = full_pair();
         assert!(!is_readable(&ours) && !is_writable(&ours));

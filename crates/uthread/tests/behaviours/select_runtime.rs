@@ -43,7 +43,7 @@ behaviours![
     (
         IN_FIBERS,
         [
-            who_is_cancelled_is_unwound_and_the_socket_stays_usable,
+            cancelled_fibers_are_unwound_and_the_socket_stays_usable,
             the_end_of_the_runtime_unwinds_waiting_selects,
             the_end_of_the_runtime_ends_loops_of_choices,
             at_the_end_of_the_runtime_a_destructor_is_told,
@@ -230,7 +230,7 @@ fn a_choice_that_is_over_holds_nobody_up(place: Place) {
     assert_eq!(received.2.try_recv(), Err(TryRecvError::Disconnected));
 }
 
-fn who_is_cancelled_is_unwound_and_the_socket_stays_usable(place: Place) {
+fn cancelled_fibers_are_unwound_and_the_socket_stays_usable(place: Place) {
     let runtime = place.runtime();
     let (ours, mut peer) = pair();
     let ours = Arc::new(ours);

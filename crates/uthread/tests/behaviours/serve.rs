@@ -21,11 +21,11 @@ behaviours![
             each_connection_has_a_handler_that_borrows,
             no_more_run_than_the_bound_says,
             a_handler_that_panics_ends_its_connection_alone,
-            those_who_are_served_are_waited_for_in_the_end,
+            served_connections_are_awaited_in_the_end,
             handlers_that_do_not_end_in_time_are_cancelled,
             connections_wait_while_descriptors_are_short,
-            what_concerns_one_connection_is_passed_over,
-            what_is_not_known_is_an_error,
+            errors_of_one_connection_are_skipped,
+            unknown_errors_are_returned,
             a_bound_of_zero_is_refused
         ]
     ),
@@ -142,7 +142,7 @@ fn a_handler_that_panics_ends_its_connection_alone(place: Place) {
     });
 }
 
-fn those_who_are_served_are_waited_for_in_the_end(place: Place) {
+fn served_connections_are_awaited_in_the_end(place: Place) {
     place.run(|| {
         let ended = AtomicUsize::new(0);
         let handler = |stream: TcpStream, _| {
@@ -262,7 +262,7 @@ fn failing(errors: impl IntoIterator<Item = io::Error>) -> Failing {
     }
 }
 
-fn what_concerns_one_connection_is_passed_over(place: Place) {
+fn errors_of_one_connection_are_skipped(place: Place) {
     place.run(|| {
         let listener = failing(
             [
@@ -286,7 +286,7 @@ fn what_concerns_one_connection_is_passed_over(place: Place) {
     });
 }
 
-fn what_is_not_known_is_an_error(place: Place) {
+fn unknown_errors_are_returned(place: Place) {
     place.run(|| {
         let nothing = |_: TcpStream, _| ();
         let listener = failing([io::Error::from(Errno::BADF)]);

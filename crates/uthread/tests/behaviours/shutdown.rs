@@ -52,7 +52,7 @@ behaviours![
     ),
     (
         ON_ONE_WORKER,
-        [what_never_started_never_does_and_its_captures_are_dropped]
+        [unstarted_fibers_never_start_and_their_captures_are_dropped]
     ),
 ];
 
@@ -181,7 +181,7 @@ fn a_blocking_call_is_waited_for(place: Place) {
     assert!(is_cancelled(releasing));
 }
 
-fn what_never_started_never_does_and_its_captures_are_dropped(place: Place) {
+fn unstarted_fibers_never_start_and_their_captures_are_dropped(place: Place) {
     let witness = Arc::new(AtomicBool::new(false));
     let runtime = Arc::new(place.runtime());
     let (own, theirs) = (Arc::clone(&runtime), Arc::clone(&witness));

@@ -20,12 +20,12 @@ behaviours![
         [
             a_waiter_receives_the_next_signal,
             each_listener_gets_each_signal,
-            what_came_before_is_not_lost,
+            signals_before_the_first_wait_are_not_lost,
             equal_ones_count_as_one,
             a_storm_of_them_is_survived,
             nothing_comes_for_a_while,
             an_iterator_goes_on_and_on,
-            what_cannot_be_heard_is_refused,
+            signals_that_cannot_be_caught_are_refused,
             all_have_names_and_numbers,
             their_descriptors_are_given_back
         ]
@@ -86,7 +86,7 @@ fn each_listener_gets_each_signal(place: Place) {
     });
 }
 
-fn what_came_before_is_not_lost(place: Place) {
+fn signals_before_the_first_wait_are_not_lost(place: Place) {
     alone(|| {
         let mut signals = Signals::new([Signal::USR1, Signal::TERM]).unwrap();
         let mut later = Signals::new([Signal::USR1, Signal::TERM]).unwrap();
@@ -169,7 +169,7 @@ fn an_iterator_goes_on_and_on(place: Place) {
     });
 }
 
-fn what_cannot_be_heard_is_refused(place: Place) {
+fn signals_that_cannot_be_caught_are_refused(place: Place) {
     alone(|| {
         place.run(|| {
             use Signal as S;

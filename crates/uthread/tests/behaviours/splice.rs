@@ -28,7 +28,7 @@ behaviours![
             no_more_is_taken_than_the_bound_says,
             nothing_comes_of_nothing,
             positions_are_used_and_moved,
-            what_the_kernel_refuses_is_copied,
+            refused_splices_are_copied,
             a_source_is_waited_for,
             a_proxy_carries_both_directions_at_once,
             a_peer_that_goes_away_is_an_error,
@@ -175,7 +175,7 @@ fn positions_are_used_and_moved(place: Place) {
 }
 
 /// A file that is appended to, one of `/proc`, and a device.
-fn what_the_kernel_refuses_is_copied(place: Place) {
+fn refused_splices_are_copied(place: Place) {
     place.run(|| {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");

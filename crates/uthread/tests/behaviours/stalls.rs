@@ -33,7 +33,7 @@ behaviours![
             fibers_that_wait_are_no_stall,
             a_stall_after_a_long_rest_is_noticed,
             a_report_that_panics_does_not_end_the_watch,
-            who_wants_no_watch_has_none,
+            stalls_are_not_watched_if_disabled,
             a_fiber_whose_panic_is_printed_for_long_is_no_stall,
             by_default_a_stall_is_printed
         ]
@@ -313,7 +313,7 @@ fn a_report_that_panics_does_not_end_the_watch(place: Place) {
     });
 }
 
-fn who_wants_no_watch_has_none(place: Place) {
+fn stalls_are_not_watched_if_disabled(place: Place) {
     let has_thread = |wanted: &str| {
         let tasks = fs::read_dir("/proc/self/task").unwrap();
         tasks.flatten().any(|task| {

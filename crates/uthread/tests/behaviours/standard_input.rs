@@ -21,12 +21,12 @@ behaviours![
             each_kind_is_read_to_its_end,
             a_file_is_read_from_its_position,
             a_waiting_reader_gets_the_next_line,
-            what_is_closed_has_come_to_its_end,
+            closed_input_is_at_its_end,
             one_buffer_serves_all_handles,
             each_who_has_it_locked_gets_whole_lines,
             another_file_may_take_its_place,
             text_that_is_none_is_an_error,
-            it_goes_on_blocking_for_other_processes
+            descriptor_stays_blocking_for_other_processes
         ]
     ),
     (ON_ONE_WORKER, [a_waiting_fiber_leaves_its_worker_to_others]),
@@ -119,7 +119,7 @@ fn a_waiting_fiber_leaves_its_worker_to_others(place: Place) {
     });
 }
 
-fn what_is_closed_has_come_to_its_end(place: Place) {
+fn closed_input_is_at_its_end(place: Place) {
     alone(|| {
         // What cannot be read gives the error of what is closed.
         let write_only = StdFile::options().write(true).open("/dev/null").unwrap();
@@ -205,7 +205,7 @@ fn text_that_is_none_is_an_error(place: Place) {
     });
 }
 
-fn it_goes_on_blocking_for_other_processes(place: Place) {
+fn descriptor_stays_blocking_for_other_processes(place: Place) {
     alone(|| {
         for kind in Kind::ALL {
             let (input, mut writer) = kind.input();

@@ -20,15 +20,15 @@ behaviours![
     (
         EVERYWHERE,
         [
-            it_keeps_its_order_with_the_macros_of_std,
+            output_keeps_its_order_with_the_macros_of_std,
             lines_come_at_once_and_the_rest_when_flushed,
             much_goes_to_a_slow_reader,
             many_small_pieces_go_to_a_slow_reader,
             errors_go_to_a_slow_reader,
-            what_is_left_is_written_at_the_exit,
-            what_is_closed_takes_all,
-            what_nobody_will_read_is_an_error,
-            it_goes_on_blocking_for_other_processes
+            buffered_output_is_written_at_the_exit,
+            closed_output_discards_all,
+            output_without_a_reader_is_an_error,
+            descriptor_stays_blocking_for_other_processes
         ]
     ),
     (
@@ -42,10 +42,10 @@ behaviours![
         &[Gap(|place| !place.is_of_fibers(), "a thread blocks in it")],
         [a_full_pipe_does_not_keep_the_worker]
     ),
-    (ON_ONE_WORKER, [who_has_it_locked_keeps_others_out]),
+    (ON_ONE_WORKER, [locked_output_keeps_others_out]),
 ];
 
-fn it_keeps_its_order_with_the_macros_of_std(place: Place) {
+fn output_keeps_its_order_with_the_macros_of_std(place: Place) {
     alone(|| {
         let long = "-".repeat(5_000);
         let many = format!("{long}\n{long}");
@@ -157,7 +157,7 @@ fn errors_go_to_a_slow_reader(place: Place) {
     alone(|| read_slowly(place, write, &text()));
 }
 
-fn what_is_left_is_written_at_the_exit(place: Place) {
+fn buffered_output_is_written_at_the_exit(place: Place) {
     let Some(output) = child() else {
         return place.run(|| {
             write!(stdout(), "without a newline").unwrap();
@@ -169,7 +169,7 @@ fn what_is_left_is_written_at_the_exit(place: Place) {
     assert_eq!(output.status.code(), Some(7));
 }
 
-fn what_is_closed_takes_all(place: Place) {
+fn closed_output_discards_all(place: Place) {
     alone(|| {
         // What cannot be written to gives the error of what is closed.
         let read_only = std::fs::File::open("/dev/null").unwrap();
@@ -183,7 +183,7 @@ fn what_is_closed_takes_all(place: Place) {
     });
 }
 
-fn what_nobody_will_read_is_an_error(place: Place) {
+fn output_without_a_reader_is_an_error(place: Place) {
     alone(|| {
         let (output, reader) = Kind::Pipe.output();
         drop(reader);
@@ -198,7 +198,7 @@ fn what_nobody_will_read_is_an_error(place: Place) {
     });
 }
 
-fn it_goes_on_blocking_for_other_processes(place: Place) {
+fn descriptor_stays_blocking_for_other_processes(place: Place) {
     alone(|| {
         for kind in Kind::ALL {
             let (output, _reader) = kind.output();
@@ -280,7 +280,7 @@ fn a_full_pipe_does_not_keep_the_worker(place: Place) {
     });
 }
 
-fn who_has_it_locked_keeps_others_out(place: Place) {
+fn locked_output_keeps_others_out(place: Place) {
     alone(|| {
         let text = written_by(|| {
             place.run(|| {

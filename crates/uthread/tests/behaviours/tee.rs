@@ -16,7 +16,7 @@ behaviours![
             the_bytes_are_in_both_pipes,
             all_that_passes_is_given_to_another_pipe,
             ends_that_cannot_are_errors,
-            it_waits_for_bytes_and_for_room,
+            tee_waits_for_bytes_and_for_room,
         ]
     ),
     (IN_FIBERS, [a_tee_that_waits_is_cancelled]),
@@ -88,7 +88,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-fn it_waits_for_bytes_and_for_room(place: Place) {
+fn tee_waits_for_bytes_and_for_room(place: Place) {
     place.run(|| {
         let (reader, mut writer) = pipe().unwrap();
         let (_other, logger) = pipe().unwrap();

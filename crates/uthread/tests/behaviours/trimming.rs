@@ -18,11 +18,11 @@ use crate::support::memory::{resident, use_stack};
 behaviours![
     (
         ON_WORKERS,
-        [what_a_fiber_in_a_call_does_not_use_is_given_back]
+        [unused_stack_of_a_fiber_in_a_call_is_given_back]
     ),
     (
         &[OUTSIDE, THREADS, MIGRATING],
-        [what_a_parked_fiber_does_not_use_is_given_back]
+        [unused_stack_of_a_parked_fiber_is_given_back]
     ),
 ];
 
@@ -72,7 +72,7 @@ fn check(
     assert!(fibers.into_iter().all(|fiber| fiber.join().unwrap()));
 }
 
-fn what_a_fiber_in_a_call_does_not_use_is_given_back(place: Place) {
+fn unused_stack_of_a_fiber_in_a_call_is_given_back(place: Place) {
     alone(|| {
         let runtime = place.runtime();
         let pairs = (0..FIBERS).map(|_| UnixStream::pair().unwrap());
@@ -92,7 +92,7 @@ fn what_a_fiber_in_a_call_does_not_use_is_given_back(place: Place) {
     });
 }
 
-fn what_a_parked_fiber_does_not_use_is_given_back(place: Place) {
+fn unused_stack_of_a_parked_fiber_is_given_back(place: Place) {
     alone(|| {
         let runtime = place.runtime();
         let before = resident();

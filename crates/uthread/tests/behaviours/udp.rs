@@ -19,12 +19,12 @@ behaviours![(
         a_connected_socket_hears_its_peer_alone,
         a_receive_waits_for_a_datagram,
         datagrams_are_received_one_by_one,
-        what_does_not_fit_is_lost_and_the_next_is_whole,
+        bytes_beyond_the_buffer_are_lost_and_the_next_datagram_is_whole,
         an_empty_datagram_is_one,
         peeking_leaves_the_datagram,
         a_datagram_that_nobody_takes_is_told_by_the_next_call,
         a_refusal_ends_a_receive_that_waits,
-        what_is_too_long_for_a_datagram_is_refused,
+        too_long_datagrams_are_refused,
         a_socket_without_a_peer_says_so,
         several_addresses_are_tried_as_in_std,
         a_receive_ends_at_its_timeout,
@@ -122,7 +122,7 @@ fn datagrams_are_received_one_by_one(place: Place) {
     });
 }
 
-fn what_does_not_fit_is_lost_and_the_next_is_whole(place: Place) {
+fn bytes_beyond_the_buffer_are_lost_and_the_next_datagram_is_whole(place: Place) {
     place.run(|| {
         let (ours, theirs) = pair();
         for _ in 0..2 {
@@ -212,7 +212,7 @@ fn a_refusal_ends_a_receive_that_waits(place: Place) {
     });
 }
 
-fn what_is_too_long_for_a_datagram_is_refused(place: Place) {
+fn too_long_datagrams_are_refused(place: Place) {
     place.run(|| {
         let (ours, theirs) = pair();
         let address = theirs.local_addr().unwrap();

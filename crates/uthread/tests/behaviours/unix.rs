@@ -31,7 +31,7 @@ behaviours![
             every_piece_of_a_vectored_write_arrives,
             a_short_read_says_nothing_of_what_is_there,
             connections_come_one_by_one,
-            what_is_not_there_is_an_error_of_std,
+            missing_sockets_are_errors_of_std,
             a_connect_waits_while_the_queue_is_full,
             timeouts_end_reads_and_writes,
             a_stream_that_must_not_wait_does_not,
@@ -209,7 +209,7 @@ fn connections_come_one_by_one(place: Place) {
     });
 }
 
-fn what_is_not_there_is_an_error_of_std(place: Place) {
+fn missing_sockets_are_errors_of_std(place: Place) {
     place.run(|| {
         let (_directory, path) = free_path();
         assert_eq!(errno(UnixStream::connect(&path)), Errno::NOENT);

@@ -23,14 +23,14 @@ behaviours![
             datagrams_tell_whence_they_come,
             abstract_names_are_addresses_too,
             datagrams_are_received_one_by_one,
-            what_does_not_fit_is_lost_and_the_next_is_whole,
+            bytes_beyond_the_buffer_are_lost_and_the_next_datagram_is_whole,
             a_connected_send_waits_for_the_receiver,
             a_send_to_an_address_waits_for_the_receiver,
             a_send_waits_for_room_of_its_own,
             a_receiver_that_goes_away_ends_a_send_that_waits,
             a_send_ends_at_its_timeout,
             a_socket_that_must_not_wait_does_not,
-            what_is_not_there_is_an_error_of_std,
+            missing_sockets_are_errors_of_std,
             the_end_of_a_direction_ends_a_receive,
             clones_and_conversions_are_the_same_socket
         ]
@@ -116,7 +116,7 @@ fn datagrams_are_received_one_by_one(place: Place) {
     });
 }
 
-fn what_does_not_fit_is_lost_and_the_next_is_whole(place: Place) {
+fn bytes_beyond_the_buffer_are_lost_and_the_next_datagram_is_whole(place: Place) {
     place.run(|| {
         let (ours, theirs) = UnixDatagram::pair().unwrap();
         theirs.send(b"too long").unwrap();
@@ -246,7 +246,7 @@ fn a_socket_that_must_not_wait_does_not(place: Place) {
     });
 }
 
-fn what_is_not_there_is_an_error_of_std(place: Place) {
+fn missing_sockets_are_errors_of_std(place: Place) {
     place.run(|| {
         let (_directory, path) = free_path();
         let sender = UnixDatagram::unbound().unwrap();

@@ -32,7 +32,7 @@ fn load(path: PathBuf, depth: usize) -> Load {
 }
 
 #[test]
-fn what_was_put_is_found_again() {
+fn stored_values_are_found_again() {
     let Some(file) = file() else { return };
     for driver in [Driver::Uring, Driver::Epoll, Driver::Threads] {
         let Ok(runtime) = Runtime::builder().driver(driver).workers(1).build() else {

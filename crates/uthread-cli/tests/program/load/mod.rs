@@ -122,7 +122,7 @@ fn a_closed_loop_is_answered_whatever_its_shape() {
 }
 
 #[test]
-fn it_runs_on_every_driver() {
+fn load_runs_on_every_driver() {
     check_echo(&[
         &["--connections=9", "--driver=threads"],
         &["--connections=200", "--driver=epoll"],
@@ -153,7 +153,7 @@ fn an_open_loop_sends_what_is_due_and_no_more() {
 }
 
 #[test]
-fn what_fell_due_while_the_generator_stood_still_is_sent_and_answered() {
+fn requests_due_while_the_generator_stood_still_are_sent_and_answered() {
     // Signals the first message of the run, which is the second one after the greeting.
     let (begun_in, begun) = mpsc::channel();
     let address = server(move |stream| {

@@ -168,7 +168,7 @@ fn stdin_is_searched_and_read_for_patterns() {
 }
 
 #[test]
-fn what_cannot_be_read_is_reported_and_the_rest_is_searched() {
+fn unreadable_files_are_reported_and_the_rest_is_searched() {
     let files = site(&[("a", "text\n"), ("b/c", "text\n")]);
     let arguments = ["--sort=path", "text", "missing", "a", "b"];
     let missing = "uthread: missing: No such file or directory (os error 2)\n";

@@ -100,7 +100,7 @@ fn connections_that_were_not_yet_accepted_are_answered() {
 }
 
 #[test]
-fn what_outlasts_the_grace_is_cut_and_counted() {
+fn connections_beyond_the_grace_period_are_cut_and_counted() {
     let (mut program, mut client) = with_response_under_way(&["--grace", "100ms"]);
     program.terminate();
     program.stderr_line("stopped: served 1 requests, cut 1 connections");

@@ -100,7 +100,7 @@ fn symbolic_links_stay_inside() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_without_waiting() {
+fn special_files_are_refused_without_waiting() {
     let inside = site(&[]);
     mknodat(
         CWD,
@@ -117,7 +117,7 @@ fn what_is_no_file_is_refused_without_waiting() {
 }
 
 #[test]
-fn what_may_not_be_read_is_forbidden() {
+fn unreadable_files_are_forbidden() {
     if rustix::process::geteuid().is_root() {
         // Root may read everything.
         return;

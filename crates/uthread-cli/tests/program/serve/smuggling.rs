@@ -44,7 +44,7 @@ fn refusals_are_answered_and_end_the_connection() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_before_it_is_complete() {
+fn too_large_requests_are_refused_before_they_are_complete() {
     let program = Program::serve(&[], &[]);
     check(&program, &format!("GET /{}", "x".repeat(9000)), 414);
     let head = "GET / HTTP/1.1\r\nHost: a\r\n";

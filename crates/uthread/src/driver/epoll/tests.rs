@@ -251,7 +251,7 @@ fn an_end_is_remembered_when_the_owner_has_changed() {
 }
 
 #[test]
-fn what_is_there_is_taken_at_once_and_what_is_not_costs_one_call() {
+fn available_bytes_are_read_at_once_and_missing_ones_cost_one_call() {
     let mut both = Both::new();
     let (ours, mut peer) = Watchable::pair();
     let mut attempt = || {

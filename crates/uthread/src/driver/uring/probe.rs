@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_submitted_on_sockets_is_listed_as_used() {
+    fn submitted_socket_operations_are_listed_as_used() {
         let stdin = std::io::stdin();
         let fd = Descriptor::unwatched(stdin.as_fd());
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_submitted_on_files_is_listed_as_used() {
+    fn submitted_file_operations_are_listed_as_used() {
         let stdin = std::io::stdin();
         let fd = Descriptor::unwatched(stdin.as_fd());
         let mut buffer = [0];

@@ -383,7 +383,7 @@ fn a_chain_is_taken_whole() {
 }
 
 #[test]
-fn what_is_flushed_needs_its_descriptor_no_more() {
+fn flushed_operations_do_not_need_their_descriptor() {
     const ROUNDS: u64 = 50;
     for (mut ring, mut completions) in rings() {
         for round in 0..ROUNDS {

@@ -23,7 +23,7 @@ pub(crate) fn run() {
     panics_are_results();
     parks_are_ended();
     others_run_meanwhile();
-    what_can_be_done_with_the_types();
+    types_have_the_traits_of_std();
 }
 
 fn threads_are_joined() {
@@ -131,7 +131,7 @@ fn others_run_meanwhile() {
     handle.join().unwrap();
 }
 
-fn what_can_be_done_with_the_types() {
+fn types_have_the_traits_of_std() {
     fn shared<T: Send + Sync + Debug>() {}
     shared::<JoinHandle<u8>>();
     shared::<ScopedJoinHandle<'_, u8>>();

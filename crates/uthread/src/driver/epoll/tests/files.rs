@@ -10,7 +10,7 @@ use crate::op::fs::FileOperation;
 
 /// The flag for non-blocking calls has no effect on the disk.
 #[test]
-fn what_goes_past_the_page_cache_is_left_to_who_may_block() {
+fn direct_io_is_left_to_threads_that_may_block() {
     let disk = tempfile::tempfile().unwrap();
     (&disk).write_all(b"in memory").unwrap();
     let mut one = [0];

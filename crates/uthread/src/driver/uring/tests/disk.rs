@@ -9,7 +9,7 @@ struct Block([u8; 4096]);
 /// The results are the same on a disk that can be polled, on one that cannot, and for a file in the page
 /// cache.
 #[test]
-fn what_cannot_be_polled_for_completes_as_ever() {
+fn operations_that_cannot_be_polled_complete() {
     let polling = Options {
         io_polling: true,
         ..Options::default()
@@ -64,7 +64,7 @@ fn what_cannot_be_polled_for_completes_as_ever() {
 
 /// Operations for a disk do not wait for the end of the round; operations in memory do.
 #[test]
-fn what_a_disk_can_begin_with_is_due() {
+fn direct_reads_are_due_at_once() {
     let file = tempfile::tempfile().unwrap();
     for (mut ring, mut completions) in rings() {
         for is_direct in [false, true] {
