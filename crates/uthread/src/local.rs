@@ -255,7 +255,7 @@ impl<T: 'static> Key<Cell<T>> {
     #[track_caller]
     pub fn set(&'static self, value: T) {
         let mut value = Some(value);
-        let cell = self.get_or_make(|| Cell::new(value.take().expect("it is made once")));
+        let cell = self.get_or_make(|| Cell::new(value.take().expect("the value is made once")));
         let cell = self.or_panic(cell);
         if let Some(value) = value {
             cell.set(value);
@@ -380,7 +380,7 @@ impl<T: 'static> Key<RefCell<T>> {
     #[track_caller]
     pub fn set(&'static self, value: T) {
         let mut value = Some(value);
-        let cell = self.get_or_make(|| RefCell::new(value.take().expect("it is made once")));
+        let cell = self.get_or_make(|| RefCell::new(value.take().expect("the value is made once")));
         let cell = self.or_panic(cell);
         if let Some(value) = value {
             cell.replace(value);
@@ -439,7 +439,7 @@ fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> R {
     let mut call = |locals: &Locals| action.take().map(|action| action(locals));
     caller::with_locals(&mut call)
         .unwrap_or_else(|| with_locals_of_thread(&mut call))
-        .expect("it is called once")
+        .expect("the action is called once")
 }
 
 /// Never inlined, like every access to a thread-local that fibers may make.

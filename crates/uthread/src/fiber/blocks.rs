@@ -45,7 +45,7 @@ impl Size {
 
     fn layout(self) -> Layout {
         let bytes = (self.0 as usize + 1) * STEP_BYTES - HEADER_BYTES;
-        Layout::from_size_align(bytes, ALIGNMENT).expect("it is small")
+        Layout::from_size_align(bytes, ALIGNMENT).expect("the block is small")
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
         struct Late(Cell<Option<NonNull<u8>>>);
         impl Drop for Late {
             fn drop(&mut self) {
-                give(self.0.take().expect("it is set"), LAYOUT);
+                give(self.0.take().expect("the block is set"), LAYOUT);
                 let kept = FREE.with(|free| free.list(Size::of(LAYOUT)).first.get());
                 assert_eq!(kept, None);
             }

@@ -345,7 +345,7 @@ impl Control {
         // SAFETY: the cell is read only after the fiber has parked or has stored its worker, which happens
         // after this.
         let slot = unsafe { &mut *self.scheduler.get() };
-        debug_assert!(slot.is_none(), "it is written once");
+        debug_assert!(slot.is_none(), "the scheduler is written once");
         mem::forget(slot.replace(scheduler));
     }
 
@@ -459,7 +459,7 @@ impl Control {
     /// Takes the runner of a fiber that has ended.
     #[inline(always)]
     pub(crate) fn take_runner(&self) -> Runner {
-        self.switch.runner.take().expect("it has run")
+        self.switch.runner.take().expect("the fiber has run")
     }
 
     /// Switches from the fiber's stack to the worker's. Returns when the fiber is resumed.

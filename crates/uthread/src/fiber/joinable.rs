@@ -44,7 +44,7 @@ impl<T> Joinable<T> {
     pub(crate) fn fiber(&self) -> &FiberRef {
         match &*self.fiber {
             WakeHandle::Fiber(fiber) => fiber,
-            WakeHandle::Thread(..) => unreachable!("it was created with a fiber"),
+            WakeHandle::Thread(..) => unreachable!("the handle was created with a fiber"),
         }
     }
 

@@ -338,7 +338,7 @@ impl UdpSocket {
     /// let member = UdpSocket::bind("127.0.0.1:0")?;
     /// member.join_multicast_v4(&group, &here)?;
     /// member.leave_multicast_v4(&group, &here)?;
-    /// assert!(member.join_multicast_v4(&here, &here).is_err(), "it is no group");
+    /// assert!(member.join_multicast_v4(&here, &here).is_err(), "the address is no group");
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn join_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {

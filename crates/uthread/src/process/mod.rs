@@ -10,10 +10,10 @@
 //! use uthread::process::{Command, Stdio};
 //!
 //! let mut child = Command::new("sort").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-//! let mut words = child.stdin.take().expect("it is piped");
+//! let mut words = child.stdin.take().expect("the stream is piped");
 //! words.write_all(b"pear\napple\n")?;
 //! drop(words);
-//! let sorted = BufReader::new(child.stdout.take().expect("it is piped"));
+//! let sorted = BufReader::new(child.stdout.take().expect("the stream is piped"));
 //! assert_eq!(sorted.lines().collect::<Result<Vec<_>, _>>()?, ["apple", "pear"]);
 //! assert!(child.wait()?.success());
 //! # Ok::<(), uthread::io::Error>(())

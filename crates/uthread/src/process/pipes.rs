@@ -10,7 +10,7 @@ use crate::io::stream::{Stream, impl_read, impl_stream, impl_write};
 /// use uthread::process::{Command, Stdio};
 ///
 /// let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-/// child.stdin.take().expect("it is piped").write_all(b"text")?;
+/// child.stdin.take().expect("the stream is piped").write_all(b"text")?;
 /// assert_eq!(child.wait_with_output()?.stdout, b"text");
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -23,7 +23,7 @@ pub struct ChildStdin(Stream);
 /// use uthread::process::{Command, Stdio};
 ///
 /// let mut child = Command::new("echo").arg("text").stdout(Stdio::piped()).spawn()?;
-/// assert_eq!(read_to_string(child.stdout.take().expect("it is piped"))?, "text\n");
+/// assert_eq!(read_to_string(child.stdout.take().expect("the stream is piped"))?, "text\n");
 /// child.wait()?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -36,7 +36,7 @@ pub struct ChildStdout(pub(super) Stream);
 /// use uthread::process::{Command, Stdio};
 ///
 /// let mut child = Command::new("cat").arg("no such file").stderr(Stdio::piped()).spawn()?;
-/// assert!(read_to_string(child.stderr.take().expect("it is piped"))?.contains("no such file"));
+/// assert!(read_to_string(child.stderr.take().expect("the stream is piped"))?.contains("no such file"));
 /// child.wait()?;
 /// # Ok::<(), std::io::Error>(())
 /// ```

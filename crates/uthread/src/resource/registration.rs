@@ -145,9 +145,13 @@ impl Registration {
 
     /// Returns the start of the memory.
     pub(crate) fn start(&self) -> NonNull<u8> {
-        match self.resource.as_ref().expect("it is not dropped") {
+        match self
+            .resource
+            .as_ref()
+            .expect("the registration is not dropped")
+        {
             Resource::Group(pages) | Resource::Buffer(pages) => pages.start(),
-            Resource::File | Resource::Nothing => unreachable!("it is no memory"),
+            Resource::File | Resource::Nothing => unreachable!("the resource is no memory"),
         }
     }
 }
@@ -161,7 +165,10 @@ impl fmt::Debug for Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let resource = self.resource.take().expect("it is dropped once");
+        let resource = self
+            .resource
+            .take()
+            .expect("the registration is dropped once");
         self.reclaimer.retire(self.slot, resource);
     }
 }

@@ -75,7 +75,7 @@ pub enum Shutdown {
     ///
     /// impl Drop for Prints {
     ///     fn drop(&mut self) {
-    ///         unreachable!("it is leaked");
+    ///         unreachable!("the fiber is leaked");
     ///     }
     /// }
     ///

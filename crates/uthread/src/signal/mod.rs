@@ -222,7 +222,7 @@ impl<'a> Receive for &'a mut Signals {
 /// # std::process::Command::new("kill").args(["-USR1", &std::process::id().to_string()]).status()?;
 /// uthread::select! {
 ///     recv(&mut signals) -> signal => assert_eq!(signal?, Signal::USR1),
-///     after(Duration::from_secs(60)) => panic!("nobody has sent one"),
+///     after(Duration::from_secs(60)) => panic!("no signal came"),
 /// }
 /// # Ok::<(), std::io::Error>(())
 /// ```

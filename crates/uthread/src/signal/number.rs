@@ -92,7 +92,7 @@ impl Signal {
     }
 
     pub(crate) fn named(self) -> Named {
-        Named::from_named_raw(self.0).expect("it was made of one")
+        Named::from_named_raw(self.0).expect("the number is of a named signal")
     }
 }
 

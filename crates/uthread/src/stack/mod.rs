@@ -49,7 +49,8 @@ pub(crate) struct Stack {
 impl Stack {
     /// Returns the address of [`TOP_BYTES`] bytes that belong to whoever has the stack.
     pub(crate) fn top(&self) -> NonNull<u8> {
-        NonNull::new(ptr::with_exposed_provenance_mut(self.base.get())).expect("it is not zero")
+        NonNull::new(ptr::with_exposed_provenance_mut(self.base.get()))
+            .expect("the base is not zero")
     }
 
     /// Returns the addresses above the guard.

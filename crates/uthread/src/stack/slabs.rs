@@ -162,7 +162,10 @@ impl Slabs {
     pub(super) fn mark_released(&mut self, Releasing(batch): Releasing) -> Option<(usize, usize)> {
         let start = self.slab_of(batch);
         self.released.insert(batch, 0);
-        let slab = self.slabs.get_mut(&start).expect("it was found there");
+        let slab = self
+            .slabs
+            .get_mut(&start)
+            .expect("the slab of the batch is known");
         slab.released += 1;
         if slab.released * BATCH_STACKS < slab.stacks {
             return None;
@@ -202,7 +205,10 @@ impl Slabs {
         let batch = start + first / BATCH_STACKS * BATCH_STACKS * self.stack_size;
         let places = first % BATCH_STACKS..first % BATCH_STACKS + (last - first);
         let guarded = self.guard(batch, places, guards, carved)?;
-        let slab = self.slabs.get_mut(&start).expect("it is the newest");
+        let slab = self
+            .slabs
+            .get_mut(&start)
+            .expect("the newest slab is known");
         slab.carved += guarded;
         Ok(())
     }
@@ -218,7 +224,10 @@ impl Slabs {
         let guarded = self.guard(batch, before..BATCH_STACKS, guards, carved)?;
         if before == 0 {
             let slab = self.slab_of(batch);
-            let slab = self.slabs.get_mut(&slab).expect("it was found there");
+            let slab = self
+                .slabs
+                .get_mut(&slab)
+                .expect("the slab of the batch is known");
             slab.released -= 1;
         }
         match before + guarded {

@@ -123,7 +123,7 @@ impl<T> Sender<T> {
         match sent {
             Ok((receivers, _oldest)) => Ok(receivers),
             Err(value) => Err(SendError(
-                Arc::into_inner(value).expect("nobody has seen it"),
+                Arc::into_inner(value).expect("no receiver has seen the value"),
             )),
         }
     }

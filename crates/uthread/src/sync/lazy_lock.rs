@@ -89,7 +89,9 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     #[inline]
     pub fn force_mut(this: &mut LazyLock<T, F>) -> &mut T {
         LazyLock::force(this);
-        this.value.get_mut().expect("it was made just now")
+        this.value
+            .get_mut()
+            .expect("the value was made by the call before")
     }
 }
 

@@ -148,7 +148,7 @@ impl<T> OnceLock<T> {
     }
 
     fn initialized(&self) -> &T {
-        self.value.get().expect("it was set before that ended")
+        self.value.get().expect("the value is set")
     }
 }
 
@@ -162,7 +162,7 @@ impl<T> From<T> for OnceLock<T> {
     fn from(value: T) -> OnceLock<T> {
         let cell = OnceLock::new();
         let set = cell.set(value);
-        debug_assert!(set.is_ok(), "nobody else has it");
+        debug_assert!(set.is_ok(), "the cell is new");
         cell
     }
 }

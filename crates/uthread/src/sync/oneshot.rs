@@ -79,7 +79,7 @@ impl<T> Sender<T> {
     /// assert_eq!(sender.send(1), Err(SendError(1)));
     /// ```
     pub fn send(mut self, value: T) -> Result<(), SendError<T>> {
-        let outcome = self.outcome.take().expect("it sends once");
+        let outcome = self.outcome.take().expect("a sender sends once");
         match outcome.deliver(Some(value)).flatten() {
             Some(value) => Err(SendError(value)),
             None => Ok(()),

@@ -228,7 +228,7 @@ enum Patience {
 pub fn select(arms: &mut [&mut dyn Select]) -> usize {
     let enabled = arms.iter().any(|arm| arm.is_enabled());
     assert!(enabled, "no arm is enabled");
-    select_within(arms, Patience::Forever).expect("it waits until an arm is ready")
+    select_within(arms, Patience::Forever).expect("without a timeout an arm is ready")
 }
 
 /// Waits until one of the arms is ready, like [`select`], but at most for `timeout`. Returns `None` if the

@@ -131,7 +131,7 @@ impl<T> Sender<T> {
         match sent {
             Ok(_old) => Ok(()),
             Err(value) => Err(SendError(
-                Arc::into_inner(value).expect("nobody has seen it"),
+                Arc::into_inner(value).expect("no receiver has seen the value"),
             )),
         }
     }

@@ -86,7 +86,7 @@ impl<T> JoinHandle<T> {
     ///
     /// let sleeping = uthread::spawn(|| uthread::sleep(Duration::from_secs(3600)));
     /// let Err(sleeping) = sleeping.join_timeout(Duration::from_millis(1)) else {
-    ///     panic!("it sleeps for an hour")
+    ///     panic!("the fiber sleeps for an hour")
     /// };
     /// sleeping.cancel();
     /// assert!(sleeping.join_timeout(Duration::from_secs(60)).unwrap().is_err());

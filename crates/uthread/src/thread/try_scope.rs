@@ -124,7 +124,7 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
     /// ```
     /// let sum = uthread::try_scope(|scope| {
     ///     let number = scope.spawn(|| "40".parse::<u32>());
-    ///     Ok(2 + number.join().expect("it is a number"))
+    ///     Ok(2 + number.join().expect("the text is a number"))
     /// });
     /// assert_eq!(sum, Ok(42));
     /// ```
@@ -179,7 +179,7 @@ impl<T> TryJoinHandle<'_, T> {
     /// ```
     /// let number = uthread::try_scope(|scope| {
     ///     let number = scope.spawn(|| "many".parse::<u32>());
-    ///     assert!(number.join().is_err(), "that it failed");
+    ///     assert!(number.join().is_err(), "the text is no number");
     ///     Ok(0)
     /// });
     /// assert!(number.is_err(), "and why");

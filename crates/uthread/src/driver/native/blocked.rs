@@ -229,7 +229,7 @@ mod tests {
         await_blocked(task, Some(Blocked::Futex));
         drop(guard);
         await_blocked(task, None);
-        let before = task.cpu_time().expect("it lives");
+        let before = task.cpu_time().expect("the thread lives");
         let used = |time: Duration| task.cpu_time().is_some_and(|now| now > before + time);
         let begin = Instant::now();
         while !used(Duration::from_millis(5)) {

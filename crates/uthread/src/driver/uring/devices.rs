@@ -95,7 +95,10 @@ impl Devices {
         let mut queue = unsafe { self.ring.submission_shared() };
         // SAFETY: by the caller's contract.
         let pushed = unsafe { queue.push(&entry) };
-        assert!(pushed.is_ok(), "it has room for all that are under way");
+        assert!(
+            pushed.is_ok(),
+            "the queue has room for all operations in flight"
+        );
         let polled = Polled { entry, fd_state };
         self.lock().in_flight.insert(token, polled);
         true
@@ -138,7 +141,10 @@ impl Devices {
     #[allow(unsafe_code, reason = "the descriptor state is alive by promise")]
     pub(super) fn complete(&self, token: Token, result: i32) -> bool {
         let mut state = self.lock();
-        let polled = state.in_flight.remove(&token).expect("it is in flight");
+        let polled = state
+            .in_flight
+            .remove(&token)
+            .expect("the operation is in flight");
         if result != -Errno::OPNOTSUPP.raw_os_error() {
             self.count.fetch_sub(1, Ordering::Relaxed);
             return true;

@@ -105,7 +105,10 @@ impl Raws {
         cancellations: &Cancellations,
     ) -> Option<(Token, i32)> {
         let mut state = self.lock();
-        let raw = state.in_flight.get_mut(&id).expect("it is in flight");
+        let raw = state
+            .in_flight
+            .get_mut(&id)
+            .expect("the operation is in flight");
         // SAFETY: it is alive by the contract of `begin`, and accessed only under this lock.
         let operation = unsafe { raw.operation.as_mut() };
         if !operation.requests[usize::from(index)].complete(result, flags) {
@@ -145,7 +148,10 @@ impl Raws {
 
 #[allow(unsafe_code, reason = "the operation is there by promise")]
 fn cancel_entries(state: &mut State, id: u32, cancellations: &Cancellations) {
-    let raw = state.in_flight.get_mut(&id).expect("it is in flight");
+    let raw = state
+        .in_flight
+        .get_mut(&id)
+        .expect("the operation is in flight");
     raw.is_cancelled = true;
     // SAFETY: it is alive by the contract of `begin`, and accessed only under the lock of this state.
     let operation = unsafe { raw.operation.as_ref() };

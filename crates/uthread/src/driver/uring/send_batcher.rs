@@ -140,7 +140,7 @@ mod tests {
         const SENDS: u32 = 64;
         let late = ROUND_TIME_MAX + Duration::from_nanos(1);
         let mut batcher = SendBatcher::default();
-        assert!(!round(&mut batcher, SENDS, late), "it does not gather yet");
+        assert!(!round(&mut batcher, SENDS, late), "sends gather too early");
         let mut late_round = |expected| {
             assert!(round(&mut batcher, SENDS, late));
             for _ in 0..expected / SENDS {

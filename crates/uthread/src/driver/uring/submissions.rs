@@ -103,13 +103,16 @@ impl Submissions {
             let room = queue.capacity() - queue.len();
             return assert!(
                 gathered.len() <= room,
-                "whoever submits has looked for room"
+                "the queue has room, as the driver has checked"
             );
         }
         for entry in entries {
             // SAFETY: promised by the caller.
             let pushed = unsafe { queue.push(entry) };
-            assert!(pushed.is_ok(), "whoever submits has looked for room");
+            assert!(
+                pushed.is_ok(),
+                "the queue has room, as the driver has checked"
+            );
         }
     }
 

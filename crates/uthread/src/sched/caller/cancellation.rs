@@ -280,7 +280,7 @@ fn with_own<R>(action: impl FnOnce(&Limits) -> R) -> R {
         static LIMITS: Limits = Limits::default();
     }
     let mut action = Some(action);
-    let mut act = |limits: &Limits| action.take().expect("it is called once")(limits);
+    let mut act = |limits: &Limits| action.take().expect("the action is called once")(limits);
     match LIMITS.try_with(&mut act) {
         Ok(result) => result,
         // The thread is ending.

@@ -62,7 +62,7 @@ pub(crate) fn park(
         WakeHandle::Thread(_, Some(interrupt)) => {
             block(&**interrupt, polls, deadline).map_err(|error| (0, error))
         }
-        WakeHandle::Thread(_, None) => unreachable!("it would not hear of a wake-up"),
+        WakeHandle::Thread(_, None) => unreachable!("the thread could not be woken"),
     }
 }
 

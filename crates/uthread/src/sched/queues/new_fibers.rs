@@ -222,7 +222,7 @@ mod tests {
         while new.pop_oldest().is_some() {}
         new.release_room();
         let NewFibers::Own(own) = &new else {
-            unreachable!("it is the only one")
+            unreachable!("the worker is the only one")
         };
         assert!(own.queue.borrow().capacity() <= 2 * ROOM_KEPT && handle.is_empty());
     }

@@ -182,7 +182,7 @@ impl Operations {
         let resumes_first = operation.resumes_first;
         let (woken, is_full) = match &operation.recipient {
             Recipient::Fiber(fiber) => {
-                debug_assert!(!completion.more, "it waits for a single one");
+                debug_assert!(!completion.more, "the fiber waits for a single completion");
                 let result = completion.result;
                 let timed_out = operation.timed_out && op::CANCELLED_RESULTS.contains(&result);
                 let result = match timed_out {

@@ -267,7 +267,7 @@ mod tests {
                 }
                 now += Duration::from_nanos(random.u64(..) % (1 << (random.u64(..) % 42)));
                 timers.expire(now, |value| {
-                    let (deadline, _) = pending.remove(&value).expect("it was pending");
+                    let (deadline, _) = pending.remove(&value).expect("the timer was pending");
                     assert!(deadline <= now, "seed {seed}: early");
                 });
                 let overdue = now.checked_sub(Duration::from_nanos(2 << TICK_SHIFT));

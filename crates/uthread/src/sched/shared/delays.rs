@@ -111,7 +111,7 @@ mod tests {
         let delays = Delays::default();
         let asked = (0..2 * PROBES_MAX).filter(|_| delays.send()).count();
         assert_eq!((asked, delays.take().len()), (1, PROBES_MAX));
-        assert!(!delays.send(), "they have not been recorded");
+        assert!(!delays.send(), "the probes have not been recorded");
         delays.record(Duration::ZERO);
         assert!(delays.send());
     }

@@ -177,7 +177,7 @@ impl Io {
                     let worker = queues.index;
                     return OperationId { worker, token };
                 }
-                Start::Done(_) => unreachable!("it has to wait"),
+                Start::Done(_) => unreachable!("the operation has to wait"),
                 Start::Full => {}
             }
             drop((driver, reactor));

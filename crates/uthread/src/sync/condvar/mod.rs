@@ -256,7 +256,7 @@ impl Condvar {
                 // Unlocks the mutex.
                 drop(guard);
                 cancellation::vanish_if_abandoned("it waits for a condition");
-                unreachable!("it is abandoned");
+                unreachable!("the fiber is abandoned");
             }
             let since = mem::replace(MutexGuard::since(&mut guard), Since::never());
             match deadline {

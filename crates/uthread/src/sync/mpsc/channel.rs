@@ -362,7 +362,7 @@ impl<T> State<T> {
     pub(super) fn receivers(&mut self) -> &mut Receivers {
         self.receivers
             .as_mut()
-            .expect("it was created with several")
+            .expect("the channel was created with several receivers")
     }
 
     #[cold]
@@ -406,7 +406,7 @@ impl<T> State<T> {
 
     /// Removes a value that is in the line.
     pub(super) fn leave_line(&mut self, ticket: u64) -> T {
-        self.try_leave_line(ticket).expect("it is in line")
+        self.try_leave_line(ticket).expect("the value is in line")
     }
 
     /// Removes a value from the line; `None` if it was taken.

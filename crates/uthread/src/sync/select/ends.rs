@@ -18,7 +18,7 @@ use crate::sync::selection::{Arm, ArmHandle, Event, Sealed};
 /// let mut fiber = uthread::spawn(|| 6 * 7);
 /// uthread::select! {
 ///     ended(&mut fiber) => assert_eq!(fiber.join().unwrap(), 42),
-///     after(Duration::from_secs(60)) => panic!("it takes too long"),
+///     after(Duration::from_secs(60)) => panic!("the fiber takes too long"),
 /// }
 /// ```
 ///

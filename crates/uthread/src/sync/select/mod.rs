@@ -44,7 +44,7 @@ use super::watch::{self, Changed};
 /// uthread::spawn(move || sender.send(1).unwrap());
 /// uthread::select! {
 ///     recv(&requests) -> request => assert_eq!(request, Ok(1)),
-///     recv(&mut stopped) => unreachable!("nobody stops it"),
+///     recv(&mut stopped) => unreachable!("no message is sent"),
 /// }
 /// ```
 ///
@@ -136,7 +136,7 @@ pub fn changed<T>(receiver: &mut watch::Receiver<T>) -> Arm<Changed<'_, T>> {
 /// assert_eq!(value, None);
 /// value = Some("second");
 /// uthread::select! {
-///     send(&sender, &mut value) => unreachable!("it is full"),
+///     send(&sender, &mut value) => unreachable!("the channel is full"),
 ///     default => assert_eq!(value, Some("second")),
 /// }
 /// assert_eq!(receiver.recv(), Ok("first"));

@@ -47,7 +47,7 @@ use crate::sync::selection::{Arm, ArmHandle, Event};
 ///         ready?;
 ///         stream.read_exact(&mut buffer)?;
 ///     }
-///     recv(&stopped) => unreachable!("nobody stops it"),
+///     recv(&stopped) => unreachable!("no message is sent"),
 /// }
 /// assert_eq!(&buffer, b"hello");
 /// # Ok::<(), std::io::Error>(())
@@ -84,7 +84,7 @@ pub fn readable<F: AsFd + ?Sized>(descriptor: &F) -> Arm<Readiness<'_>> {
 ///             writer.write_all(now)?;
 ///             rest = later;
 ///         }
-///         after(Duration::from_secs(60)) => panic!("nobody reads"),
+///         after(Duration::from_secs(60)) => panic!("no bytes are read"),
 ///     }
 /// }
 /// drop(writer);

@@ -15,7 +15,7 @@ use crate::time::Interval;
 /// let (_sender, receiver) = mpsc::channel::<()>();
 /// let heartbeat = Duration::from_millis(1);
 /// uthread::select! {
-///     recv(&receiver) => unreachable!("nobody sends"),
+///     recv(&receiver) => unreachable!("no message is sent"),
 ///     after(heartbeat) => {}
 /// }
 /// ```
@@ -39,7 +39,7 @@ pub fn after(duration: Duration) -> Arm<Time> {
 ///             Ok(number) => sum += number,
 ///             Err(_) => break,
 ///         },
-///         at(deadline) => panic!("it took a minute"),
+///         at(deadline) => panic!("the messages took a minute"),
 ///     }
 /// }
 /// assert_eq!(sum, 3);
