@@ -9,14 +9,13 @@
 //!
 //! The inner function has the same name as the outer one, so it shadows no other name that the body uses.
 
-use std::mem;
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::quote;
 
-use proc_macro2::{Ident, TokenStream};
-use quote::{ToTokens, quote};
-use syn::spanned::Spanned;
-use syn::{AttrStyle, Attribute, Error, ItemFn, Result, ReturnType, Safety, Signature, Visibility};
-
+use crate::error::{Error, Result};
+use crate::function::Function;
 use crate::options::Options;
+use crate::tokens::{self, is_ident, unwrapped};
 
 /// The attribute that is expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,22 +30,19 @@ pub(crate) enum Kind {
 ///
 /// An error located at the option or the part of the item that is invalid.
 pub(crate) fn expand(kind: Kind, options: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    let mut inner: ItemFn = syn::parse2(item)?;
-    check(&inner.sig)?;
-    let Options { checks, calls } = syn::parse2(options)?;
-    // Inner attributes stay with the body.
-    let is_outer = |attribute: &mut Attribute| matches!(attribute.style, AttrStyle::Outer);
-    let outside: Vec<_> = inner.attrs.extract_if(.., is_outer).collect();
-    let visibility = mem::replace(&mut inner.vis, Visibility::Inherited);
-    if let Some(second) = outside.iter().find(|it| it.path().is_ident("test")) {
+    let function = Function::parse(item)?;
+    check(&function)?;
+    let Options { checks, calls } = Options::parse(options)?;
+    let outside = function.attributes();
+    if let Some(second) = outside.chunks(2).find(|attribute| is_test(attribute)) {
         let what = "remove this attribute: `#[uthread::test]` makes the function a test";
-        return Err(Error::new_spanned(second, what));
+        return Err(Error::at(second, what));
     }
-    let name = &inner.sig.ident;
+    let name = function.name();
     // The compiler's errors about the result then point to its type.
-    let (has_result, place) = match &inner.sig.output {
-        ReturnType::Default => (false, name.span()),
-        ReturnType::Type(_, result) => (true, result.span()),
+    let (has_result, place) = match function.output() {
+        [] => (false, name.span()),
+        result => (true, tokens::span(result)),
     };
     let exit_code = quote!(-> ::std::process::ExitCode);
     let (test, method, output, end) = match kind {
@@ -59,12 +55,14 @@ pub(crate) fn expand(kind: Kind, options: TokenStream, item: TokenStream) -> Res
         }
     };
     let method = Ident::new(method, place);
+    let visibility = function.visibility();
+    let inner = function.inner();
     Ok(quote! {
         #test
         #(#outside)*
-        #visibility fn #name() #output {
+        #(#visibility)* fn #name() #output {
             #checks
-            #inner
+            #(#inner)*
             ::uthread::Runtime::builder() #calls .#method(#name) #end
         }
     })
@@ -72,50 +70,61 @@ pub(crate) fn expand(kind: Kind, options: TokenStream, item: TokenStream) -> Res
 
 /// Returns an empty function with the item's name, so that only the error of a faulty item is reported.
 pub(crate) fn placeholder(item: TokenStream) -> Option<TokenStream> {
-    let ItemFn { vis, sig, .. } = syn::parse2(item).ok()?;
-    let name = sig.ident;
-    Some(quote!(#vis fn #name() {}))
+    let function = Function::parse(item).ok()?;
+    let (visibility, name) = (function.visibility(), function.name());
+    Some(quote!(#(#visibility)* fn #name() {}))
+}
+
+/// Returns `true` if an attribute is `#[test]`.
+fn is_test(attribute: &[TokenTree]) -> bool {
+    let Some(TokenTree::Group(group)) = attribute.last() else {
+        return false;
+    };
+    let path = unwrapped(group.stream());
+    path.len() == 1 && is_ident(path.first(), "test")
 }
 
 /// Checks that the function can be called without arguments, `unsafe` or `.await`.
-fn check(signature: &Signature) -> Result<()> {
-    let refuse = |what: &dyn ToTokens, why: &str| Err(Error::new_spanned(what, why));
-    if let Some(asyncness) = &signature.asyncness {
-        return refuse(
-            asyncness,
-            "a fiber needs no `async`: write `fn`, and call waiting functions without `.await`",
-        );
+fn check(function: &Function) -> Result<()> {
+    let refuse = |what: &[TokenTree], why: &str| Err(Error::at(what, why));
+    let qualifiers = function.qualifiers();
+    if let Some(TokenTree::Ident(first)) = qualifiers.first() {
+        // What follows `extern` belongs to it.
+        return match first.to_string().as_str() {
+            "async" => refuse(
+                &qualifiers[..1],
+                "a fiber needs no `async`: write `fn`, and call waiting functions without `.await`",
+            ),
+            "const" => refuse(
+                &qualifiers[..1],
+                "a function that starts a runtime cannot be `const`",
+            ),
+            "extern" => refuse(
+                qualifiers,
+                "the runtime can only call a function with the Rust ABI",
+            ),
+            _ => refuse(
+                &qualifiers[..1],
+                "the runtime can only call a function without `safe` or `unsafe`",
+            ),
+        };
     }
-    if let Some(constness) = &signature.constness {
+    // Two tokens are the brackets.
+    if function.generics().len() > 2 {
         return refuse(
-            constness,
-            "a function that starts a runtime cannot be `const`",
-        );
-    }
-    if let Safety::Safe(_) | Safety::Unsafe(_) = &signature.safety {
-        return refuse(
-            &signature.safety,
-            "the runtime can only call a function without `safe` or `unsafe`",
-        );
-    }
-    if let Some(abi) = &signature.abi {
-        return refuse(
-            abi,
-            "the runtime can only call a function with the Rust ABI",
-        );
-    }
-    if !signature.generics.params.is_empty() {
-        return refuse(
-            &signature.generics,
+            function.generics(),
             "the function must not have generic parameters",
         );
     }
-    if let Some(clause) = &signature.generics.where_clause {
-        return refuse(clause, "the function must not have a `where` clause");
-    }
-    if !signature.inputs.is_empty() {
+    if !function.clause().is_empty() {
         return refuse(
-            &signature.inputs,
+            function.clause(),
+            "the function must not have a `where` clause",
+        );
+    }
+    if !function.parameters().is_empty() {
+        return refuse(
+            &function.parameters(),
             "the function must not have parameters: read arguments from `std::env::args`",
         );
     }
@@ -124,6 +133,8 @@ fn check(signature: &Signature) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use proc_macro2::{Delimiter, Group};
+
     use super::*;
 
     /// Expects an error located at the text `place`, with this message.
@@ -279,6 +290,35 @@ mod tests {
                     .workers(2).driver(::uthread::Driver::Uring).stack_size(1 << 20).run_main(main)
             }",
         );
+    }
+
+    #[test]
+    fn brackets_and_fragments_of_macros_are_no_faults() {
+        check_expansion(
+            Kind::Main,
+            "workers = most::<u8, u8>(1, 2), stack_size = 1 << 20",
+            "fn main<>() -> Outcome<{ 1 }, fn() -> u8> {}",
+            "fn main() -> ::std::process::ExitCode {
+                const _: () = ::uthread::Builder::assert_workers(most::<u8, u8>(1, 2));
+                const _: () = ::uthread::Builder::assert_stack_size(1 << 20);
+                fn main<>() -> Outcome<{ 1 }, fn() -> u8> {}
+                ::uthread::Runtime::builder()
+                    .workers(most::<u8, u8>(1, 2)).stack_size(1 << 20).run_main(main)
+            }",
+        );
+        let fragment = |text: &str| {
+            let group = Group::new(Delimiter::None, text.parse().unwrap());
+            TokenStream::from(TokenTree::from(group))
+        };
+        let (visibility, body) = (fragment("pub"), fragment("{ begin() }"));
+        let expanded = expand(
+            Kind::Main,
+            TokenStream::new(),
+            quote!(#visibility fn main() #body),
+        );
+        let text = expanded.unwrap().to_string().replace(' ', "");
+        let expected = "pubfnmain()->::std::process::ExitCode{fnmain(){begin()}::uthread";
+        assert!(text.starts_with(expected), "{text}");
     }
 
     #[test]

@@ -6,6 +6,11 @@
 mod expand;
 mod options;
 
+mod function;
+mod tokens;
+
+mod error;
+
 use proc_macro::TokenStream;
 
 use expand::{Kind, expand, placeholder};

@@ -1,11 +1,10 @@
 //! The options of an attribute. Each corresponds to a method of `Builder`.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
-use syn::parse::{Parse, ParseStream};
-use syn::punctuated::Punctuated;
-use syn::spanned::Spanned;
-use syn::{Error, Expr, ExprLit, Lit, Result, Token};
+
+use crate::error::{Error, Result};
+use crate::tokens::{self, before, is_punct, unwrapped};
 
 const NO_OPTION: &str = "no such option: choose workers, driver or stack_size";
 const NO_DRIVER: &str = "no driver has this name: choose \"uring\", \"epoll\" or \"threads\"";
@@ -19,39 +18,41 @@ pub(crate) struct Options {
     pub(crate) calls: TokenStream,
 }
 
-/// One option as written: `workers = 2`.
-struct Assignment {
-    name: Ident,
-    value: Expr,
-}
-
-impl Parse for Assignment {
-    fn parse(input: ParseStream<'_>) -> Result<Assignment> {
-        let name = input.parse()?;
-        input.parse::<Token![=]>()?;
-        let value = input.parse()?;
-        Ok(Assignment { name, value })
-    }
-}
-
-impl Parse for Options {
-    fn parse(input: ParseStream<'_>) -> Result<Options> {
-        let assignments = Punctuated::<Assignment, Token![,]>::parse_terminated(input)?;
+impl Options {
+    /// Parses options: `workers = 2, driver = "uring"`.
+    ///
+    /// # Errors
+    ///
+    /// An error located at the option that is invalid.
+    pub(crate) fn parse(options: TokenStream) -> Result<Options> {
+        let written = unwrapped(options);
+        let mut rest = written.as_slice();
         let mut options = Options::default();
         let mut seen: Vec<&Ident> = Vec::new();
-        for Assignment { name, value } in &assignments {
+        while let Some(first) = rest.first() {
+            let TokenTree::Ident(name) = first else {
+                return Err(Error::expected("identifier", Some(first)));
+            };
+            if !is_punct(rest.get(1), '=') {
+                return Err(Error::expected("`=`", rest.get(1)));
+            }
+            let is_comma = |token: &TokenTree| is_punct(Some(token), ',');
+            let length = before(&rest[2..], opens, is_comma);
+            let (value, others) = rest[2..].split_at(length);
+            if value.is_empty() {
+                return Err(Error::expected("an expression", others.first()));
+            }
             if seen.contains(&name) {
                 return Err(Error::new(name.span(), "the option is given twice"));
             }
             options.add(name, value)?;
             seen.push(name);
+            rest = others.get(1..).unwrap_or_default();
         }
         Ok(options)
     }
-}
 
-impl Options {
-    fn add(&mut self, name: &Ident, value: &Expr) -> Result<()> {
+    fn add(&mut self, name: &Ident, value: &[TokenTree]) -> Result<()> {
         match name.to_string().as_str() {
             "workers" => self.add_number(name, value, "assert_workers"),
             "stack_size" => self.add_number(name, value, "assert_stack_size"),
@@ -67,29 +68,33 @@ impl Options {
 
     /// Adds an option whose value is a constant number. The builder's function `check` validates it at
     /// compile time.
-    fn add_number(&mut self, name: &Ident, value: &Expr, check: &str) {
-        let check = Ident::new(check, value.span());
-        self.checks.extend(quote_spanned! {value.span()=>
-            const _: () = ::uthread::Builder::#check(#value);
+    fn add_number(&mut self, name: &Ident, value: &[TokenTree], check: &str) {
+        let span = tokens::span(value);
+        let check = Ident::new(check, span);
+        self.checks.extend(quote_spanned! {span=>
+            const _: () = ::uthread::Builder::#check(#(#value)*);
         });
-        self.calls.extend(quote!(.#name(#value)));
+        self.calls.extend(quote!(.#name(#(#value)*)));
     }
 }
 
+/// Returns `true` if an angle bracket after these tokens of an expression is not an operator: at its begin, or after `::`.
+fn opens(before: &[TokenTree]) -> bool {
+    before.last().is_none_or(|last| is_punct(Some(last), ':'))
+}
+
 /// Returns the variant of `Driver` that the value names.
-fn driver(value: &Expr) -> Result<Ident> {
-    let name = match value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(name),
-            ..
-        }) => name.value(),
+fn driver(value: &[TokenTree]) -> Result<Ident> {
+    let name = unwrapped(value.iter().cloned().collect());
+    let name = match name.as_slice() {
+        [TokenTree::Literal(name)] => name.to_string(),
         _ => String::new(),
     };
     let variant = match name.as_str() {
-        "uring" => "Uring",
-        "epoll" => "Epoll",
-        "threads" => "Threads",
-        _ => return Err(Error::new_spanned(value, NO_DRIVER)),
+        "\"uring\"" => "Uring",
+        "\"epoll\"" => "Epoll",
+        "\"threads\"" => "Threads",
+        _ => return Err(Error::at(value, NO_DRIVER)),
     };
     Ok(Ident::new(variant, Span::call_site()))
 }

@@ -1,20 +1,23 @@
-//! Temporary files. The crate `tempfile` chooses the names, on pool threads.
+//! Temporary files. Those with a name are created on pool threads.
 
-use std::io;
+use std::hash::{BuildHasher, RandomState};
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-use std::{env, fmt};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use std::{env, fmt, io, process};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use tempfile::TempPath;
 
 use super::{File, OpenOptions};
 use crate::sched::features::offload;
 
 /// Permissions: only the owner may access the file.
 const PRIVATE: u32 = 0o600;
+
+/// How many names are tried. Each has 64 random bits, so already a second one is hardly ever needed.
+const ATTEMPTS_MAX: usize = 16;
 
 /// Creates an unnamed temporary file, open for reading and writing, in the system's directory for temporary
 /// files.
@@ -87,7 +90,7 @@ pub struct TempFile {
 }
 
 /// Removes the file on drop; `None` once it is removed or persisted.
-struct Name(Option<TempPath>);
+struct Name(Option<PathBuf>);
 
 impl TempFile {
     /// Creates a temporary file in the system's directory for temporary files.
@@ -147,39 +150,50 @@ impl TempFile {
     pub fn persist<P: AsRef<Path>>(self, path: P) -> io::Result<File> {
         let path = path.as_ref();
         let TempFile { file, mut name } = self;
-        offload::perform(|| match name.0.take() {
-            Some(name) => name.persist(path).map_err(|refused| refused.error),
-            None => Ok(()),
-        })?;
+        if let Some(name) = &name.0 {
+            offload::perform(|| std::fs::rename(name, path))?;
+        }
+        name.0 = None;
         Ok(file)
     }
 }
 
-fn create(directory: &Path) -> io::Result<(std::fs::File, TempPath)> {
+/// Creates a file with a new name in `directory`. Returns it with its absolute path, so that it can be removed after a change of
+/// the current directory.
+fn create(directory: &Path) -> io::Result<(std::fs::File, PathBuf)> {
     let mut options = std::fs::OpenOptions::new();
     options
         .read(true)
         .write(true)
         .create_new(true)
         .mode(PRIVATE);
-    let mut number = None;
-    let made = tempfile::Builder::new().make_in(directory, |path| {
-        let opened = options.open(path);
-        number = opened.as_ref().err().and_then(io::Error::raw_os_error);
-        opened
-    });
-    match made {
-        Ok(named) => Ok(named.into_parts()),
-        // An error of `tempfile` has the path but no errno.
-        Err(error) => Err(number.map_or(error, io::Error::from_raw_os_error)),
+    let directory = match directory.is_absolute() {
+        true => directory.to_owned(),
+        false => env::current_dir()?.join(directory),
+    };
+    let mut attempts = 0;
+    loop {
+        let path = directory.join(format!(".tmp{:016x}", unpredictable()));
+        attempts += 1;
+        match options.open(&path) {
+            Err(error)
+                if error.kind() == io::ErrorKind::AlreadyExists && attempts < ATTEMPTS_MAX => {}
+            opened => return Ok((opened?, path)),
+        }
     }
+}
+
+/// Returns a number that other processes cannot predict: a hash under a key from the system's random numbers. A child made by
+/// `fork` has the same key, so the hash is one of the process and the time.
+fn unpredictable() -> u64 {
+    RandomState::new().hash_one((process::id(), Instant::now()))
 }
 
 impl Drop for Name {
     fn drop(&mut self) {
         // Runs in a cancelled fiber too.
         if let Some(path) = self.0.take() {
-            offload::run(|| drop(path));
+            let _ = offload::run(|| std::fs::remove_file(path));
         }
     }
 }
