@@ -32,7 +32,7 @@ const WAIT_THREADS_MAX: usize = 512;
 /// Longer than the pauses of a busy program, short enough that the stacks do not remain after a burst.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// A call. It must not panic.
+/// A call, or the body of a thread: threads with bodies of one type share the code that starts them. It must not panic.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// The limits of a pool.
@@ -210,7 +210,8 @@ impl Pool {
         }
         let own = Arc::clone(self);
         let name = format!("{}-{threads}", self.name);
-        match thread::Builder::new().name(name).spawn(move || own.serve()) {
+        let body: Job = Box::new(move || own.serve());
+        match thread::Builder::new().name(name).spawn(body) {
             Ok(_) => state.usage.threads += 1,
             Err(_) if threads > 0 => self.work.notify_one(),
             // Without any thread the call would wait forever; blocking the worker is better.

@@ -10,40 +10,47 @@
 
 use std::collections::BTreeMap;
 
+use slab::Slab;
+
 /// Identifies a queued call. Tickets are unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct Ticket(usize);
 
 /// A first-in, first-out queue. Bounded by the number of fibers, as each waits for one call.
 pub(crate) struct Queue<J> {
-    /// Ordered by age, as tickets increase. A map, so that any call can be withdrawn quickly.
-    jobs: BTreeMap<Ticket, J>,
-    next: u64,
+    /// The places of the jobs, ordered by age, as tickets increase. A map, so that any call can be withdrawn quickly; of numbers,
+    /// so that it shares its code with the maps of stacks.
+    places: BTreeMap<usize, usize>,
+    jobs: Slab<J>,
+    next: usize,
 }
 
 impl<J> Queue<J> {
     pub(crate) const fn new() -> Queue<J> {
         Queue {
-            jobs: BTreeMap::new(),
+            places: BTreeMap::new(),
+            jobs: Slab::new(),
             next: 0,
         }
     }
 
     pub(crate) fn push(&mut self, job: J) -> Ticket {
-        let ticket = Ticket(self.next);
+        let ticket = self.next;
         self.next += 1;
-        self.jobs.insert(ticket, job);
-        ticket
+        self.places.insert(ticket, self.jobs.insert(job));
+        Ticket(ticket)
     }
 
     /// Removes the oldest job, to run it.
     pub(crate) fn begin(&mut self) -> Option<J> {
-        self.jobs.pop_first().map(|(_, job)| job)
+        let (_, place) = self.places.pop_first()?;
+        Some(self.jobs.remove(place))
     }
 
     /// Removes the job with this ticket. Returns `None` if it has started.
-    pub(crate) fn withdraw(&mut self, ticket: Ticket) -> Option<J> {
-        self.jobs.remove(&ticket)
+    pub(crate) fn withdraw(&mut self, Ticket(ticket): Ticket) -> Option<J> {
+        let place = self.places.remove(&ticket)?;
+        Some(self.jobs.remove(place))
     }
 
     pub(crate) fn len(&self) -> usize {

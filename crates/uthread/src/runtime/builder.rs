@@ -1,17 +1,17 @@
 //! Configuration of a runtime, and the start of its workers.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fmt, io, thread};
 
 use super::driver::{self, Reason};
+use super::starts::{Reporter, Starts};
 use super::{Backend, Driver, DriverInfo, Runtime, Workers, panic_hook, shortage};
 use crate::driver::{Pair, epoll, uring};
 use crate::fiber::{AnyContext, FiberContext};
 use crate::forked;
-use crate::pool;
+use crate::pool::{self, Job};
 use crate::sched::features::fork;
 use crate::sched::monitor::{self, Monitor, Stall};
 use crate::sched::shared::mode::Mode;
@@ -460,28 +460,23 @@ impl Builder {
             monitor: None,
             generation: forked::generation(),
         };
-        let (sender, started) = mpsc::channel();
+        let starts = Arc::new(Starts::default());
         for (index, queues) in queues.into_iter().enumerate() {
             let shared = Arc::clone(&workers.shared);
-            let sender = sender.clone();
-            let report = move |started| {
-                let _ = sender.send(started);
-            };
-            let thread = name_worker(&self.name, index)
-                .spawn(move || work(index, shared, queues, make, report))?;
-            workers.threads.push(thread);
+            let reporter = Reporter::new(&starts);
+            let report = Box::new(move |started| reporter.send(started));
+            let body: Job = Box::new(move || work(index, shared, queues, &make, report));
+            workers
+                .threads
+                .push(name_worker(&self.name, index).spawn(body)?);
         }
-        drop(sender);
-        // Usually contains one entry; the kernel may refuse a worker a feature that another one got.
-        let mut details = BTreeSet::new();
-        for _ in 0..count {
-            details.insert(started.recv().map_err(io::Error::other)??);
-        }
-        let details = self.with_polling(driver, Vec::from_iter(details).join("; "));
+        // Usually one entry; the kernel may refuse a worker a feature that another one got.
+        let details = self.with_polling(driver, starts.wait(count)?.join("; "));
         (workers.shared).start_spares(start_spare(&self.name, &workers.shared, make))?;
         if let Some(monitor) = Monitor::new(Arc::clone(&workers.shared), self.monitor.clone()) {
             let thread = thread::Builder::new().name(format!("{}-monitor", self.name));
-            workers.monitor = Some(thread.spawn(|| monitor.run())?);
+            let body: Job = Box::new(|| monitor.run());
+            workers.monitor = Some(thread.spawn(body)?);
         }
         Ok(Runtime {
             backend: Backend::Workers(workers),
@@ -513,14 +508,13 @@ fn start_spare(
     Box::new(move |index, queues| {
         let ended = || io::Error::other("the runtime has ended");
         let shared = shared.upgrade().ok_or_else(ended)?;
-        name_worker(&name, index).spawn(move || {
-            let own = Arc::clone(&shared);
-            let report = |started: io::Result<String>| match started {
-                Ok(_) => own.confirm_spare(),
-                Err(error) => own.give_up_spare(index, &error),
-            };
-            work(index, shared, queues, make, report);
-        })
+        let own = Arc::clone(&shared);
+        let report = Box::new(move |started: io::Result<String>| match started {
+            Ok(_) => own.confirm_spare(),
+            Err(error) => own.give_up_spare(index, &error),
+        });
+        let body: Job = Box::new(move || work(index, shared, queues, &make, report));
+        name_worker(&name, index).spawn(body)
     })
 }
 
@@ -529,8 +523,8 @@ fn work(
     index: usize,
     shared: Arc<Shared>,
     queues: LocalEnds,
-    make: impl FnOnce() -> io::Result<Pair>,
-    report: impl FnOnce(io::Result<String>),
+    make: &dyn Fn() -> io::Result<Pair>,
+    report: Box<dyn FnOnce(io::Result<String>)>,
 ) {
     let prepared = AlternateStack::install()
         .and_then(|stack| Ok((stack, Worker::new(index, shared, queues, make()?)?)));

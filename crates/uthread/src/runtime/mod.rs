@@ -8,6 +8,7 @@ mod panic_hook;
 mod polling;
 mod shortage;
 mod shutdown;
+mod starts;
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::{fmt, io, iter, thread};

@@ -11,7 +11,7 @@
 //! The kernel keeps a page of page tables per 2 MiB of touched addresses. It frees the page only when the
 //! addresses are unmapped or (on x86-64, since Linux 6.14) advised on as one range.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroUsize;
 
@@ -37,30 +37,33 @@ pub(super) const COLOURS: usize = 16;
 const FREE_STACKS_KEPT: usize = 1024;
 
 /// The bit mask of a batch whose stacks are all free.
-const WHOLE: u16 = u16::MAX;
+const WHOLE: usize = (1 << BATCH_STACKS) - 1;
 
-const _: () = assert!(WHOLE.count_ones() as usize == BATCH_STACKS);
+/// Batches by start address, each with a number. One type for all lists, as the code of a map is large.
+type Batches = BTreeMap<usize, usize>;
 
 /// All slabs of a pool. Batches are identified by their start addresses.
 #[derive(Debug)]
 pub(super) struct Slabs {
     stack_size: usize,
-    /// The slabs by start address.
-    slabs: BTreeMap<usize, Slab>,
+    /// Sorted by start address. A few hundred at most, so that an insertion moves little.
+    slabs: Vec<Slab>,
     /// The slab that is being carved.
     newest: Option<usize>,
     next_stacks: usize,
-    /// The free stacks of batches that are partly free.
-    partial: BTreeMap<usize, u16>,
-    whole: BTreeSet<usize>,
+    /// The batches that are partly free, with the bit mask of their free stacks.
+    partial: Batches,
+    /// The batches whose stacks are all free, with the same bit mask.
+    whole: Batches,
     /// Number of stacks in these two.
     free: usize,
     /// Batches to be carved again, with the number of their stacks that were carved.
-    released: BTreeMap<usize, usize>,
+    released: Batches,
 }
 
 #[derive(Debug)]
 struct Slab {
+    start: usize,
     stacks: usize,
     carved: usize,
     /// Batches of this slab that are released.
@@ -85,11 +88,11 @@ impl Slabs {
     pub(super) fn new(stack_size: usize) -> Slabs {
         Slabs {
             stack_size,
-            slabs: BTreeMap::new(),
+            slabs: Vec::new(),
             newest: None,
             next_stacks: SLAB_STACKS_FIRST,
             partial: BTreeMap::new(),
-            whole: BTreeSet::new(),
+            whole: BTreeMap::new(),
             free: 0,
             released: BTreeMap::new(),
         }
@@ -103,7 +106,7 @@ impl Slabs {
     pub(super) fn take(&mut self, guards: &Guards, taken: &mut Vec<Stack>) -> io::Result<()> {
         let whole = &mut self.whole;
         let free = self.partial.pop_last();
-        let free = free.or_else(|| whole.pop_last().map(|batch| (batch, WHOLE)));
+        let free = free.or_else(|| whole.pop_last());
         if let Some((batch, places)) = free {
             self.free -= places.count_ones() as usize;
             let places = (0..BATCH_STACKS)
@@ -125,15 +128,15 @@ impl Slabs {
 
     fn give_one(&mut self, stack: &Stack) {
         let limit = stack.limit.get();
-        let slab = self.slab_of(limit);
-        let place = (limit - slab) / self.stack_size;
+        let slab = &self.slabs[self.slab_of(limit)];
+        let place = (limit - slab.start) / self.stack_size;
         let batch = limit - place % BATCH_STACKS * self.stack_size;
         let places = self.partial.entry(batch).or_default();
         *places |= 1 << (place % BATCH_STACKS);
         self.free += 1;
         if *places == WHOLE {
             self.partial.remove(&batch);
-            self.whole.insert(batch);
+            self.whole.insert(batch, WHOLE);
         }
     }
 
@@ -152,7 +155,7 @@ impl Slabs {
         if !self.has_surplus(lent) {
             return None;
         }
-        let batch = self.whole.pop_last()?;
+        let (batch, _) = self.whole.pop_last()?;
         self.free -= BATCH_STACKS;
         Some(Releasing(batch))
     }
@@ -160,22 +163,19 @@ impl Slabs {
     /// Records that a batch is released. If this was the last one of its slab, removes the slab and returns
     /// its start address and length.
     pub(super) fn mark_released(&mut self, Releasing(batch): Releasing) -> Option<(usize, usize)> {
-        let start = self.slab_of(batch);
+        let index = self.slab_of(batch);
         self.released.insert(batch, 0);
-        let slab = self
-            .slabs
-            .get_mut(&start)
-            .expect("the slab of the batch is known");
+        let slab = &mut self.slabs[index];
         slab.released += 1;
         if slab.released * BATCH_STACKS < slab.stacks {
             return None;
         }
-        let length = slab.stacks * self.stack_size;
-        self.slabs.remove(&start);
+        let Slab { start, stacks, .. } = self.slabs.remove(index);
+        let length = stacks * self.stack_size;
         self.newest = self.newest.filter(|newest| *newest != start);
-        let mut above = self.released.split_off(&start);
-        self.released
-            .append(&mut above.split_off(&(start + length)));
+        for batch in (start..start + length).step_by(BATCH_STACKS * self.stack_size) {
+            self.released.remove(&batch);
+        }
         Some((start, length))
     }
 
@@ -184,32 +184,34 @@ impl Slabs {
         let stack_size = self.stack_size;
         let slabs = std::mem::take(&mut self.slabs);
         let slabs = slabs.into_iter();
-        slabs.map(move |(start, slab)| (start, slab.stacks * stack_size))
+        slabs.map(move |slab| (slab.start, slab.stacks * stack_size))
     }
 
     /// Adds the next stacks of the newest slab, or the first of a new one.
     fn carve(&mut self, guards: &Guards, carved: &mut Vec<Stack>) -> io::Result<()> {
-        let newest = self.newest.and_then(|start| self.slabs.get(&start));
-        if newest.is_none_or(|slab| slab.carved == slab.stacks) {
-            self.add_slab()?;
-        }
-        let start = self.newest.expect("a slab was added just above");
-        let first = self.slabs[&start].carved;
+        let newest = self.newest.map(|start| self.slab_of(start));
+        let usable = newest.filter(|index| self.slabs[*index].carved < self.slabs[*index].stacks);
+        let index = match usable {
+            Some(index) => index,
+            None => self.add_slab()?,
+        };
+        let Slab {
+            start,
+            stacks,
+            carved: first,
+            ..
+        } = self.slabs[index];
         let last = first.next_multiple_of(BATCH_STACKS);
         let last = if last == first {
             first + BATCH_STACKS
         } else {
             last
         };
-        let last = last.min(self.slabs[&start].stacks);
+        let last = last.min(stacks);
         let batch = start + first / BATCH_STACKS * BATCH_STACKS * self.stack_size;
         let places = first % BATCH_STACKS..first % BATCH_STACKS + (last - first);
         let guarded = self.guard(batch, places, guards, carved)?;
-        let slab = self
-            .slabs
-            .get_mut(&start)
-            .expect("the newest slab is known");
-        slab.carved += guarded;
+        self.slabs[index].carved += guarded;
         Ok(())
     }
 
@@ -224,11 +226,7 @@ impl Slabs {
         let guarded = self.guard(batch, before..BATCH_STACKS, guards, carved)?;
         if before == 0 {
             let slab = self.slab_of(batch);
-            let slab = self
-                .slabs
-                .get_mut(&slab)
-                .expect("the slab of the batch is known");
-            slab.released -= 1;
+            self.slabs[slab].released -= 1;
         }
         match before + guarded {
             BATCH_STACKS => self.released.remove(&batch),
@@ -263,15 +261,15 @@ impl Slabs {
         }
     }
 
-    /// Returns the start address of the slab that contains this address.
+    /// Returns the index of the slab that contains this address.
     fn slab_of(&self, address: usize) -> usize {
-        let below = self.slabs.range(..=address).next_back();
-        *below.expect("every stack is in a slab").0
+        let above = self.slabs.partition_point(|slab| slab.start <= address);
+        above.checked_sub(1).expect("every stack is in a slab")
     }
 
     /// Maps a slab, of fewer stacks than usual if the kernel refuses so much address space (strict
-    /// overcommit, `ulimit -v`).
-    fn add_slab(&mut self) -> io::Result<()> {
+    /// overcommit, `ulimit -v`). Returns its index.
+    fn add_slab(&mut self) -> io::Result<usize> {
         let mut stacks = self.next_stacks;
         let start = loop {
             match memory::map(stacks * self.stack_size) {
@@ -281,31 +279,33 @@ impl Slabs {
             }
         };
         let slab = Slab {
+            start,
             stacks,
             carved: 0,
             released: 0,
         };
-        self.slabs.insert(start, slab);
+        let index = self.slabs.partition_point(|slab| slab.start < start);
+        self.slabs.insert(index, slab);
         self.newest = Some(start);
         self.next_stacks = (stacks * 2).min(SLAB_STACKS_MAX);
-        Ok(())
+        Ok(index)
     }
 
     #[cfg(test)]
     pub(super) fn released(&self) -> usize {
-        self.slabs.values().map(|slab| slab.released).sum()
+        self.slabs.iter().map(|slab| slab.released).sum()
     }
 
     /// Returns the number of stacks with a guard.
     #[cfg(test)]
     pub(super) fn in_use(&self) -> usize {
-        let carved: usize = self.slabs.values().map(|slab| slab.carved).sum();
+        let carved: usize = self.slabs.iter().map(|slab| slab.carved).sum();
         carved - self.released() * BATCH_STACKS
     }
 
     /// Returns the number of stacks that the slabs have space for.
     #[cfg(test)]
     pub(super) fn mapped(&self) -> usize {
-        self.slabs.values().map(|slab| slab.stacks).sum()
+        self.slabs.iter().map(|slab| slab.stacks).sum()
     }
 }

@@ -1,6 +1,5 @@
 //! Resources registered with a ring: the kernel's tables, which only the ring's owner changes.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
@@ -34,8 +33,8 @@ pub(super) struct Registered {
     groups: SlotAllocator,
     buffers: LazyTable,
     files: LazyTable,
-    /// Start address of registered memory, its length in bytes, and its slot.
-    spans: BTreeMap<usize, (usize, u16)>,
+    /// Registered memory, sorted by start address.
+    spans: Vec<Span>,
     has_wake: bool,
 }
 
@@ -47,7 +46,7 @@ impl Registered {
             groups: SlotAllocator::new(GROUPS_MAX),
             buffers: LazyTable::new(BUFFERS_MAX),
             files: LazyTable::new(FILES_MAX),
-            spans: BTreeMap::new(),
+            spans: Vec::new(),
             has_wake: false,
         }
     }
@@ -104,16 +103,27 @@ impl Registered {
         }];
         // SAFETY: the memory remains valid until the ring has released it, or is gone.
         unsafe { ring.register_buffers_update(slot.into(), &memory, None) }?;
-        self.spans.insert(start.addr(), (bytes, slot));
+        let span = Span {
+            start: start.addr(),
+            length: bytes,
+            slot,
+        };
+        let index = self.spans_up_to(span.start);
+        self.spans.insert(index, span);
         Ok(registration)
     }
 
     /// Returns the slot of the registered memory that contains these bytes.
     pub(super) fn buffer_of(&self, bytes: &[u8]) -> Option<u16> {
         let start = bytes.as_ptr().addr();
-        let (first, (length, slot)) = self.spans.range(..=start).next_back()?;
-        let end = start - first + bytes.len();
-        (!bytes.is_empty() && end <= *length).then_some(*slot)
+        let span = &self.spans[self.spans_up_to(start).checked_sub(1)?];
+        let end = start - span.start + bytes.len();
+        (!bytes.is_empty() && end <= span.length).then_some(span.slot)
+    }
+
+    /// Returns the number of pieces of memory that start at this address or below.
+    fn spans_up_to(&self, address: usize) -> usize {
+        self.spans.partition_point(|span| span.start <= address)
     }
 
     /// Registers a file.
@@ -216,7 +226,8 @@ impl Registered {
                 }
                 Resource::Buffer(pages) => {
                     self.forget_buffer(ring, slot);
-                    self.spans.remove(&pages.start().as_ptr().addr());
+                    let start = pages.start().as_ptr().addr();
+                    self.spans.retain(|span| span.start != start);
                 }
                 Resource::File => {
                     // As for memory.
@@ -227,6 +238,13 @@ impl Registered {
             }
         }
     }
+}
+
+/// A piece of registered memory.
+struct Span {
+    start: usize,
+    length: usize,
+    slot: u16,
 }
 
 /// A table that the kernel creates when it is first needed.

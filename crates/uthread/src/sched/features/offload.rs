@@ -44,6 +44,17 @@ fn perform_in<T: Send>(
     if !caller::is_on_worker() {
         return call();
     }
+    let mut call = Call::new(call);
+    await_or_refuse(pool, &mut call)?;
+    call.take()
+}
+
+/// Sends `call` to the pool and waits until it has ended.
+///
+/// # Errors
+///
+/// `ECANCELED` or `ETIMEDOUT` if it did not run.
+fn await_or_refuse(pool: &Arc<Pool>, call: &mut (dyn Erased + '_)) -> io::Result<()> {
     let mut sent = Sent::new(pool, call);
     while let Some(job) = sent.wait_or_withdraw() {
         // Unwinds a caller that ignores such errors. In either case the job is dropped before its borrows
@@ -51,7 +62,7 @@ fn perform_in<T: Send>(
         cancellation::refuse_if_cancelled()?;
         sent.send_again(job);
     }
-    sent.take()
+    Ok(())
 }
 
 /// Runs `call` on a thread of the runtime's pool if the caller is a fiber on a worker, and waits for it. If the caller may
@@ -72,13 +83,20 @@ where
     if is_replaced() {
         return call_here(call);
     }
+    let mut call = Call::new(call);
+    await_or_unwind(&mut call);
+    call.take()
+}
+
+/// Sends `call` to the pool of the caller's runtime and waits until it has ended, or unwinds the caller before it has
+/// started.
+fn await_or_unwind(call: &mut (dyn Erased + '_)) {
     let mut sent = Sent::new(&own_pool(), call);
     if let Some(job) = sent.wait_or_withdraw() {
         cancellation::unwind_if_cancelled();
         sent.send_again(job);
         sent.wait();
     }
-    sent.take()
 }
 
 /// Returns the pool of the caller's runtime.
@@ -120,21 +138,56 @@ where
     if is_replaced() {
         return call_here(call);
     }
-    let sent = Sent::new(&pool, call);
-    sent.wait();
-    sent.take()
+    let mut call = Call::new(call);
+    Sent::new(&pool, &mut call).wait();
+    call.take()
+}
+
+/// A call and its result, on the stack of the caller.
+struct Call<F, T> {
+    call: Option<F>,
+    result: Option<thread::Result<T>>,
+}
+
+/// A call without its type, so that sending it is compiled once, not for every type of call.
+trait Erased: Send {
+    /// Runs the call, and keeps its result. Returns `true` if it has panicked.
+    fn run(&mut self) -> bool;
+}
+
+impl<F: FnOnce() -> T + Send, T: Send> Erased for Call<F, T> {
+    fn run(&mut self) -> bool {
+        let call = self.call.take();
+        self.result = call.map(|call| panic::catch_unwind(AssertUnwindSafe(call)));
+        matches!(self.result, Some(Err(_)))
+    }
+}
+
+impl<F: FnOnce() -> T + Send, T: Send> Call<F, T> {
+    fn new(call: F) -> Call<F, T> {
+        Call {
+            call: Some(call),
+            result: None,
+        }
+    }
+
+    /// Returns the result of a call that has ended.
+    fn take(self) -> T {
+        let result = self.result.expect("the call has ended");
+        result.unwrap_or_else(|payload| panic::resume_unwind(payload))
+    }
 }
 
 /// A call that was sent to the pool. It may borrow: its sender returns only after it has ended, or after it
 /// was withdrawn and dropped.
-struct Sent<T> {
-    outcome: Arc<Outcome<thread::Result<T>>>,
+struct Sent {
+    outcome: Arc<Outcome<()>>,
     pool: Arc<Pool>,
     ticket: Ticket,
 }
 
-impl<T: Send> Sent<T> {
-    fn new(pool: &Arc<Pool>, call: impl FnOnce() -> T + Send) -> Sent<T> {
+impl Sent {
+    fn new(pool: &Arc<Pool>, call: &mut (dyn Erased + '_)) -> Sent {
         let outcome = Arc::new(Outcome::new());
         let result = Arc::clone(&outcome);
         let caller = current::with_worker(Worker::identify);
@@ -143,12 +196,12 @@ impl<T: Send> Sent<T> {
         debug_assert!(registered, "nothing completes it yet");
         let job = erase_lifetime(Box::new(move || {
             let _caller = Caller::enter(caller);
-            let called = panic::catch_unwind(AssertUnwindSafe(call));
+            let has_panicked = call.run();
             if forked::generation() != generation {
                 // The call has forked, and this is the only thread of the child.
-                forked::end(called.is_err());
+                forked::end(has_panicked);
             }
-            result.complete(called);
+            result.complete(());
         }));
         let ticket = pool.run(job, caller::priority());
         if outcome.is_done() {
@@ -191,17 +244,10 @@ impl<T: Send> Sent<T> {
     fn send_again(&mut self, job: Job) {
         self.ticket = self.pool.run(job, caller::priority());
     }
-
-    /// Returns the result of a call that has ended.
-    fn take(self) -> T {
-        self.outcome
-            .take()
-            .unwrap_or_else(|payload| panic::resume_unwind(payload))
-    }
 }
 
-/// For [`Sent`] only. Either a thread has called and dropped the closure that borrows, leaving an emptied
-/// outcome; or the job was withdrawn and dropped by the caller.
+/// For [`Sent`] only. Either a thread has run the job, whose borrow it does not use after the outcome is complete; or the
+/// job was withdrawn and dropped by the caller.
 #[allow(
     unsafe_code,
     reason = "the pool's queue holds jobs without their lifetime"

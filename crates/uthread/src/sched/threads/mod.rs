@@ -35,6 +35,7 @@ use super::shared::{STILL_TIME_MAX, Shared};
 use crate::atomic::lock;
 use crate::driver::native::interrupt::Interruptible;
 use crate::fiber::{Cancelled, FiberRef, Scheduler, Started, wake};
+use crate::pool::Job;
 use crate::stack::sizes::STACK_SIZE_MIN;
 
 /// Delay before threads are interrupted again: a signal that arrives before the call it is meant for is lost. Doubles up
@@ -187,7 +188,8 @@ impl Threads {
             builder = builder.name(name.replace('\0', ""));
         }
         let (threads, body) = (Arc::clone(self), fiber.clone());
-        match builder.spawn(move || threads.run(&body, runtime)) {
+        let body: Job = Box::new(move || threads.run(&body, runtime));
+        match builder.spawn(body) {
             Ok(thread) => handles::keep(control.id(), thread),
             Err(error) => {
                 self.remove(control.id(), Departure::Ended);
@@ -279,7 +281,8 @@ impl Threads {
             let threads = Arc::clone(self);
             let builder = thread::Builder::new().name("uthread-cancel".into());
             // Without a thread, the one signal sent above has to suffice.
-            members.repeating = builder.spawn(move || threads.repeat_interrupts()).is_ok();
+            let body: Job = Box::new(move || threads.repeat_interrupts());
+            members.repeating = builder.spawn(body).is_ok();
         }
     }
 
