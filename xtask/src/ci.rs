@@ -18,7 +18,7 @@ struct Step {
     variables: &'static [(&'static str, &'static str)],
 }
 
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     Step {
         name: "format",
         arguments: &["fmt", "--all", "--check"],
@@ -30,6 +30,21 @@ const STEPS: [Step; 5] = [
             "clippy",
             "--workspace",
             "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ],
+        variables: &[],
+    },
+    // The tests turn a feature of the library on, so the step above does not see the library without it.
+    Step {
+        name: "lints of the library without features",
+        arguments: &[
+            "clippy",
+            "--package",
+            "uthread",
+            "--lib",
+            "--no-default-features",
             "--",
             "-D",
             "warnings",

@@ -1,5 +1,6 @@
 //! `cargo xtask`: repository chores for which cargo has no command.
 
+mod build_cost;
 mod ci;
 mod cost;
 mod figures;
@@ -23,6 +24,7 @@ Commands:
   ci                 run all checks that must pass before a merge: format, lints, documentation, all tests in full
   cost [--write]     count the instructions of the library's operations, and compare them with bench/cost/counts.tsv,
                      or write them there; needs valgrind
+  build-cost         build an echo server on uthread and one on Tokio, and print the time and the size of both
   tidy               check the rules of CONTRIBUTING.md that no lint covers
   figures [--write]  check that README.md has the figures of docs/results/report.json, or write them there
   kernels [NAME ..]  run the library's tests in qemu on Debian's kernels, all or the named ones
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         }),
         ["cost"] => cost(false),
         ["cost", "--write"] => cost(true),
+        ["build-cost"] => build_cost(),
         ["figures"] => figures(figures::check),
         ["figures", "--write"] => figures(figures::write),
         ["kernels", ref names @ ..] => kernels(names).unwrap_or_else(|error| {
@@ -104,6 +107,17 @@ fn cost(writes: bool) -> ExitCode {
     match root.and_then(|root| cost::run(&root, writes)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn build_cost() -> ExitCode {
+    let root = env::current_dir().and_then(|folder| workspace_root(&folder));
+    match root.and_then(|root| build_cost::run(&root)) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error}");
             ExitCode::from(2)
