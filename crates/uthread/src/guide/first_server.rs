@@ -11,6 +11,7 @@
 //! [blocking]: super::blocking
 //! [channels]: super::channels
 //! [test]: macro@crate::test
+//! [first_hour]: super::first_hour
 //! [contents]: super
 
 // The links above come first, and so take the place of those in the text, which lead to files.

@@ -1,3 +1,4 @@
+//! [`first_hour`]: first_hour
 //! [`first_server`]: first_server
 //! [`channels`]: channels
 //! [`drivers`]: drivers
@@ -15,6 +16,8 @@
 
 // The links above come first, and so take the place of those in the text, which lead to files.
 #![doc = include_str!("README.md")]
+
+pub mod first_hour;
 
 pub mod first_server;
 
