@@ -161,7 +161,7 @@ impl Output {
         match place {
             Place::Any(_) => {
                 state = self.wait_while(state, |state| state.behind_bytes >= BEHIND_MAX);
-                if self.is_held(&state) {
+                if state.held_by.is_some() && self.goes_on(&state) {
                     state.behind_bytes += result.len();
                     state.behind.push(mem::take(result));
                     return;
@@ -309,7 +309,7 @@ impl Output {
     fn write(&self, state: MutexGuard<'_, State>) {
         let is_full = |state: &State| state.is_writing && state.unwritten.len() > UNWRITTEN_MAX;
         let mut state = self.wait_while(state, is_full);
-        if state.is_writing {
+        if state.is_writing || state.unwritten.is_empty() {
             return;
         }
         let mut text = Vec::new();
@@ -333,6 +333,7 @@ impl Output {
             state = self.lock();
             state.is_writing = false;
         }
+        // Keeps the memory for the next results.
         if state.unwritten.capacity() == 0 {
             text.clear();
             text.shrink_to(UNWRITTEN_MAX);
@@ -352,9 +353,9 @@ impl Output {
         }
     }
 
-    /// Returns `true` if a result is being printed in parts, so that the others wait.
-    fn is_held(&self, state: &State) -> bool {
-        state.held_by.is_some() && !state.is_stopped && !self.is_interrupted()
+    /// Returns `true` unless the search ends early, so that nobody waits.
+    fn goes_on(&self, state: &State) -> bool {
+        !state.is_stopped && !self.is_interrupted()
     }
 
     /// Waits while the condition holds, unless the search ends.
@@ -363,10 +364,8 @@ impl Output {
         state: MutexGuard<'a, State>,
         condition: impl Fn(&State) -> bool,
     ) -> MutexGuard<'a, State> {
-        let goes_on = |state: &State| !state.is_stopped && !self.is_interrupted();
-        let waited = self
-            .changed
-            .wait_while(state, |state| condition(state) && goes_on(state));
+        let waits = |state: &mut State| condition(state) && self.goes_on(state);
+        let waited = self.changed.wait_while(state, waits);
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 

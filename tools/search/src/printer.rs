@@ -150,8 +150,7 @@ impl<'a> Printer<'a> {
         match self {
             Printer::Lines(printer) => {
                 let mut sink = printer.sink_with_path(&matcher, path);
-                let until = UntilEnd::new(&mut sink, output);
-                search(searcher, &matcher, text, until)?;
+                search(searcher, &matcher, text, &mut sink, output)?;
                 Ok(Found {
                     has_match: sink.has_match(),
                     stats: sink.stats().cloned(),
@@ -159,8 +158,7 @@ impl<'a> Printer<'a> {
             }
             Printer::Summary(printer) => {
                 let mut sink = printer.sink_with_path(&matcher, path);
-                let until = UntilEnd::new(&mut sink, output);
-                search(searcher, &matcher, text, until)?;
+                search(searcher, &matcher, text, &mut sink, output)?;
                 Ok(Found {
                     has_match: sink.has_match(),
                     stats: sink.stats().cloned(),
@@ -169,8 +167,7 @@ impl<'a> Printer<'a> {
             Printer::Paths(..) => unreachable!("files are not searched in this mode"),
             Printer::Json(printer) => {
                 let mut sink = printer.sink_with_path(&matcher, path);
-                let until = UntilEnd::new(&mut sink, output);
-                search(searcher, &matcher, text, until)?;
+                search(searcher, &matcher, text, &mut sink, output)?;
                 Ok(Found {
                     has_match: sink.has_match(),
                     stats: Some(sink.stats().clone()),
@@ -221,7 +218,9 @@ fn search<S: Sink<Error = io::Error>>(
     matcher: impl Matcher,
     text: Text<'_>,
     sink: S,
+    output: &Output,
 ) -> io::Result<()> {
+    let sink = UntilEnd { sink, output };
     match text {
         Text::Whole(text) => searcher.search_slice(matcher, text, sink),
         Text::Stream(stream) => searcher.search_reader(matcher, stream, sink),
@@ -232,12 +231,6 @@ fn search<S: Sink<Error = io::Error>>(
 struct UntilEnd<'a, S> {
     sink: S,
     output: &'a Output,
-}
-
-impl<'a, S> UntilEnd<'a, S> {
-    fn new(sink: S, output: &'a Output) -> UntilEnd<'a, S> {
-        UntilEnd { sink, output }
-    }
 }
 
 impl<S: Sink> Sink for UntilEnd<'_, S> {
