@@ -47,7 +47,7 @@ const LAYERS: [Layer; 12] = [
     ),
     (
         &["driver"],
-        &["op", "resource", "pool", "atomic", "priorities"],
+        &["op", "resource", "pool", "tls", "atomic", "priorities"],
     ),
     (&["op"], &["resource"]),
     (&["resource"], &["atomic"]),

@@ -128,60 +128,73 @@ fn last_module() -> Option<&'static Module> {
 
 /// Calls `action` for the variables of each module but the C library, as the linker describes them for the calling thread: `None`
 /// if the thread has none of this module yet.
-#[allow(unsafe_code, reason = "the linker's description")]
 fn for_each_image(mut action: impl FnMut(Option<Image>)) {
-    let mut action: &mut dyn FnMut(Option<Image>) = &mut action;
-    // SAFETY: the function accepts this data.
-    unsafe { libc::dl_iterate_phdr(Some(describe), (&raw mut action).cast()) };
+    visit(|info| {
+        let mut segments = segments(info).iter();
+        if let Some(segment) = segments.find(|segment| segment.p_type == libc::PT_TLS)
+            && !is_of_c_library(info)
+        {
+            let data = NonNull::new(info.dlpi_tls_data);
+            action(data.map(|data| {
+                Image {
+                    offset: (data.addr().get())
+                        .wrapping_sub(thread_pointer::get())
+                        .cast_signed(),
+                    initial: (info.dlpi_addr + segment.p_vaddr) as usize,
+                    filled: segment.p_filesz as usize,
+                    size: segment.p_memsz as usize,
+                }
+            }));
+        }
+        false
+    });
 }
 
-#[allow(unsafe_code, reason = "the linker's description")]
-unsafe extern "C" fn describe(
+/// Calls `action` for each module, up to the first for which it returns `true`. The linker keeps its list locked meanwhile.
+#[allow(unsafe_code, reason = "the linker's list of modules")]
+pub(crate) fn visit(mut action: impl FnMut(&libc::dl_phdr_info) -> bool) {
+    let mut action: &mut dyn FnMut(&libc::dl_phdr_info) -> bool = &mut action;
+    // SAFETY: the function accepts this data.
+    unsafe { libc::dl_iterate_phdr(Some(call), (&raw mut action).cast()) };
+}
+
+#[allow(unsafe_code, reason = "the linker's list of modules")]
+unsafe extern "C" fn call(
     info: *mut libc::dl_phdr_info,
     _: libc::size_t,
     action: *mut c_void,
 ) -> c_int {
     // SAFETY: the linker passes a valid description.
     let info = unsafe { &*info };
-    // SAFETY: `for_each_image` passes this reference.
-    let action = unsafe { &mut *action.cast::<&mut dyn FnMut(Option<Image>)>() };
-    let segment = segments(info).find(|segment| segment.p_type == libc::PT_TLS);
-    if let Some(segment) = segment
-        && !is_of_c_library(info)
-    {
-        let data = NonNull::new(info.dlpi_tls_data);
-        action(data.map(|data| {
-            Image {
-                offset: (data.addr().get())
-                    .wrapping_sub(thread_pointer::get())
-                    .cast_signed(),
-                initial: (info.dlpi_addr + segment.p_vaddr) as usize,
-                filled: segment.p_filesz as usize,
-                size: segment.p_memsz as usize,
-            }
-        }));
-    }
-    0
+    // SAFETY: `visit` passes this reference.
+    let action = unsafe { &mut *action.cast::<&mut dyn FnMut(&libc::dl_phdr_info) -> bool>() };
+    c_int::from(action(info))
 }
 
-fn segments(info: &libc::dl_phdr_info) -> impl Iterator<Item = libc::Elf64_Phdr> {
+/// Returns the segments of a module that the linker describes.
+#[allow(unsafe_code, reason = "the linker's list of modules")]
+pub(crate) fn segments(info: &libc::dl_phdr_info) -> &[libc::Elf64_Phdr] {
     let (first, count) = (info.dlpi_phdr, usize::from(info.dlpi_phnum));
     // SAFETY: the linker passes a valid description.
-    #[allow(unsafe_code, reason = "the linker's description")]
-    let headers = unsafe { std::slice::from_raw_parts(first, count) };
-    headers.iter().copied()
+    unsafe { std::slice::from_raw_parts(first, count) }
 }
 
 /// Returns the addresses of the C library, if it is an object of its own.
 pub(crate) fn c_library() -> &'static Range<usize> {
     static ADDRESSES: OnceLock<Range<usize>> = OnceLock::new();
     ADDRESSES.get_or_init(|| {
+        let own = (c_library as *const ()).addr();
+        let address = (libc::pthread_create as *const ()).addr();
         let mut found = 0..0;
-        // SAFETY: the function accepts this data.
-        #[allow(unsafe_code, reason = "the linker's description")]
-        unsafe {
-            libc::dl_iterate_phdr(Some(find_c_library), (&raw mut found).cast());
-        }
+        visit(|info| {
+            let extent = extent(info);
+            // In a program that is linked statically, it is a part of the program.
+            let is_c_library = extent.contains(&address) && !extent.contains(&own);
+            if is_c_library {
+                found = extent;
+            }
+            is_c_library
+        });
         found
     })
 }
@@ -191,29 +204,12 @@ fn is_of_c_library(info: &libc::dl_phdr_info) -> bool {
 }
 
 fn extent(info: &libc::dl_phdr_info) -> Range<usize> {
-    let loaded = || segments(info).filter(|segment| segment.p_type == libc::PT_LOAD);
+    let loaded = || {
+        let segments = segments(info).iter();
+        segments.filter(|segment| segment.p_type == libc::PT_LOAD)
+    };
     let starts = loaded().map(|segment| (info.dlpi_addr + segment.p_vaddr) as usize);
     let ends =
         loaded().map(|segment| (info.dlpi_addr + segment.p_vaddr + segment.p_memsz) as usize);
     starts.min().unwrap_or(0)..ends.max().unwrap_or(0)
-}
-
-#[allow(unsafe_code, reason = "the linker's description")]
-unsafe extern "C" fn find_c_library(
-    info: *mut libc::dl_phdr_info,
-    _: libc::size_t,
-    found: *mut c_void,
-) -> c_int {
-    // SAFETY: the linker passes a valid description.
-    let info = unsafe { &*info };
-    // SAFETY: `c_library` passes the range.
-    let found = unsafe { &mut *found.cast::<Range<usize>>() };
-    let own = (find_c_library as *const ()).addr();
-    let address = (libc::pthread_create as *const ()).addr();
-    let extent = extent(info);
-    // In a program that is linked statically, it is a part of the program.
-    if extent.contains(&address) && !extent.contains(&own) {
-        *found = extent;
-    }
-    0
 }

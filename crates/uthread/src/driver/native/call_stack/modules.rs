@@ -1,12 +1,13 @@
 //! Unwind information of the program and its libraries, as the linker has mapped them.
 
-use std::ffi::{c_int, c_void};
 use std::{ptr, slice};
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, NativeEndian, ParsedEhFrameHdr,
     Pointer, Register, RegisterRule, UnwindContext, UnwindSection,
 };
+
+use crate::tls::modules;
 
 type Bytes<'a> = EndianSlice<'a, NativeEndian>;
 
@@ -26,39 +27,18 @@ pub(super) struct Rules {
 /// Returns the rules at the address. Returns `None` if there are none, or complicated ones.
 pub(super) fn rules(address: u64, frame_pointer: Register) -> Option<Rules> {
     let mut rules = None;
-    let mut visit = |module: &Module<'_>| {
+    modules::visit(|info| {
+        let module = Module {
+            address: info.dlpi_addr,
+            segments: modules::segments(info),
+        };
         let contains = module.loaded(address).is_some();
         if contains && let Some(info) = module.unwind_info() {
             rules = info.rules(address, frame_pointer);
         }
         contains
-    };
-    let mut visit: &mut dyn FnMut(&Module<'_>) -> bool = &mut visit;
-    // SAFETY: the function accepts this data.
-    #[allow(unsafe_code, reason = "the linker's list of modules")]
-    unsafe {
-        libc::dl_iterate_phdr(Some(visit_module), (&raw mut visit).cast());
-    }
+    });
     rules
-}
-
-#[allow(unsafe_code, reason = "the linker's list of modules")]
-unsafe extern "C" fn visit_module(
-    info: *mut libc::dl_phdr_info,
-    _: libc::size_t,
-    visit: *mut c_void,
-) -> c_int {
-    // SAFETY: the linker passes a valid description.
-    let info = unsafe { &*info };
-    // SAFETY: `rules` passes this reference.
-    let visit = unsafe { &mut *visit.cast::<&mut dyn FnMut(&Module<'_>) -> bool>() };
-    // SAFETY: the linker passes a valid description.
-    let segments = unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    let module = Module {
-        address: info.dlpi_addr,
-        segments,
-    };
-    c_int::from(visit(&module))
 }
 
 /// A module, which is not unloaded: the linker keeps its list locked.
