@@ -72,9 +72,10 @@ pub(crate) fn memory(count: usize, kib: usize, is_held: bool, stage: impl Fn(&'s
     let handles: Vec<_> = (0..count)
         .map(|_| {
             let gate = Arc::clone(&gate);
-            let body = move || match is_held {
-                true => descend(kib, &mut || gate.pass()),
-                false => {
+            let body = move || {
+                if is_held {
+                    descend(kib, &mut || gate.pass());
+                } else {
                     descend(kib, &mut || ());
                     gate.pass();
                 }

@@ -172,12 +172,13 @@ fn output(command: &mut Command) -> io::Result<String> {
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(Error::other(format!(
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(Error::other(format!(
             "{command:?} failed: {}",
             output.status
-        ))),
+        )))
     }
 }
 

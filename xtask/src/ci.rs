@@ -76,10 +76,10 @@ const STEPS: [Step; 6] = [
 /// Runs every step in the root of the workspace, up to the first that fails; returns whether all passed.
 pub(crate) fn run(root: &Path) -> io::Result<bool> {
     println!("\n== instructions ==");
-    match cost::is_available() {
-        true if !cost::run(root, false)? => return Ok(false),
-        true => {}
-        false => println!("not counted: valgrind is not installed"),
+    if !cost::is_available() {
+        println!("not counted: valgrind is not installed");
+    } else if !cost::run(root, false)? {
+        return Ok(false);
     }
     for step in &STEPS {
         println!("\n== {} ==", step.name);

@@ -51,9 +51,10 @@ pub(crate) fn run(
 ) -> io::Result<Report> {
     let directory = tempfile::tempdir()?;
     let stage = Arc::new(Stage::new(directory.path().to_owned(), mode.own_tls));
-    let ending = match random.percent(40) {
-        true => Ending::Cut,
-        false => Ending::Orderly,
+    let ending = if random.percent(40) {
+        Ending::Cut
+    } else {
+        Ending::Orderly
     };
     let runtime = mode.runtime(workers).map_err(io::Error::other)?;
     let (slots, endless) = start(&runtime, &stage, &mut random);

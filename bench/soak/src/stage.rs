@@ -145,12 +145,13 @@ pub(crate) fn spawn<T: Send + 'static>(
 
 /// Joins a fiber that must not panic.
 pub(crate) fn join<T>(handle: JoinHandle<T>) -> io::Result<T> {
-    handle
-        .join()
-        .map_err(|payload| match payload.is::<Cancelled>() {
-            true => Errno::CANCELED.into(),
-            false => broken("a fiber panicked"),
-        })
+    handle.join().map_err(|payload| {
+        if payload.is::<Cancelled>() {
+            Errno::CANCELED.into()
+        } else {
+            broken("a fiber panicked")
+        }
+    })
 }
 
 /// Joins all fibers, also after an error, so that the end of each is observed.

@@ -116,9 +116,10 @@ impl Load {
 
     /// Opens the connections from a process on these CPUs, and lets the server answer once on each.
     pub(crate) fn start(&self, cpus: &[usize], address: SocketAddr) -> Result<Running> {
-        let pin = match self.real_time {
-            true => pinned_in_real_time,
-            false => pinned,
+        let pin = if self.real_time {
+            pinned_in_real_time
+        } else {
+            pinned
         };
         let mut child = pin(cpus, &own_path()?)
             .args(["load", &address.to_string(), &serde_json::to_string(self)?])
@@ -217,9 +218,10 @@ pub(crate) fn latency(report: &Report) -> Percentiles {
 /// Returns the answers on the most served connection divided by those on the least served one; `NAN` with too few answers to
 /// tell. A connection without an answer counts as one with one answer.
 pub(crate) fn fairness(report: &Report) -> f64 {
-    match report.measured < ANSWERS_TO_COMPARE * report.connections {
-        true => f64::NAN,
-        false => report.fairness.unwrap_or(report.most_served as f64),
+    if report.measured < ANSWERS_TO_COMPARE * report.connections {
+        f64::NAN
+    } else {
+        report.fairness.unwrap_or(report.most_served as f64)
     }
 }
 

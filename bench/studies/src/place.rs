@@ -31,9 +31,10 @@ impl Place {
         };
         let plural = if workers == 1 { "" } else { "s" };
         let server = format!("{workers} worker{plural} on {}", on(&self.server_cpus));
-        match self.is_apart() {
-            true => format!("{server}, the load on {}.", on(&self.load_cpus)),
-            false => format!("{server}, which the load shares."),
+        if self.is_apart() {
+            format!("{server}, the load on {}.", on(&self.load_cpus))
+        } else {
+            format!("{server}, which the load shares.")
         }
     }
 }

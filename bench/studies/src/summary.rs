@@ -67,9 +67,10 @@ fn when_and_where(studies: &[&Study]) -> String {
     let sentence = |(facts, names): (&Facts, Vec<&str>)| {
         let facts = facts.iter().map(|(name, value)| format!("{name} {value}"));
         let facts = facts.collect::<Vec<_>>().join(", ");
-        match is_one {
-            true => format!("They are of {facts}."),
-            false => format!("Those of {} are of {facts}.", names.join(", ")),
+        if is_one {
+            format!("They are of {facts}.")
+        } else {
+            format!("Those of {} are of {facts}.", names.join(", "))
         }
     };
     let sentences: Vec<String> = groups.into_iter().map(sentence).collect();

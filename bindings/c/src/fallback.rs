@@ -149,9 +149,10 @@ impl Call {
 
     fn accept(self) -> io::Result<i32> {
         let fd = loop {
-            let accepted = match is_unix(self.0.fd)? {
-                true => next(ring::accept(&*borrow::<UnixListener>(self.0.fd))).map(OwnedFd::from),
-                false => next(ring::accept(&*borrow::<TcpListener>(self.0.fd))).map(OwnedFd::from),
+            let accepted = if is_unix(self.0.fd)? {
+                next(ring::accept(&*borrow::<UnixListener>(self.0.fd))).map(OwnedFd::from)
+            } else {
+                next(ring::accept(&*borrow::<TcpListener>(self.0.fd))).map(OwnedFd::from)
             };
             match accepted {
                 // The library leaves a socket alone that the program has made non-blocking.

@@ -159,9 +159,10 @@ impl Report {
 impl Trials {
     fn cell(&self) -> String {
         let cell = self.worst.cell();
-        match self.worst.is_right() || self.runs == 1 {
-            true => cell,
-            false => format!("{cell} (run {})", self.runs),
+        if self.worst.is_right() || self.runs == 1 {
+            cell
+        } else {
+            format!("{cell} (run {})", self.runs)
         }
     }
 }

@@ -98,9 +98,10 @@ fn a_worker_takes_mail_or_refuses_it_at_its_end() {
             let inbox = Arc::clone(&inbox);
             thread::spawn(move || inbox.put(()).is_some())
         };
-        let taken = match inbox.close_if_empty() {
-            true => 0,
-            false => inbox.take().len(),
+        let taken = if inbox.close_if_empty() {
+            0
+        } else {
+            inbox.take().len()
         };
         let refused = usize::from(putting.join().unwrap());
         assert_eq!(taken + refused, 1);

@@ -321,20 +321,20 @@ impl Worker {
 
     /// Fibers whose operations have ended.
     fn make_ready(&mut self, count: usize) {
-        match self.runtime.migrating {
-            false => self.ready += count,
-            true => (0..count).for_each(|_| self.remote().offered.push()),
+        if self.runtime.migrating {
+            (0..count).for_each(|_| self.remote().offered.push());
+        } else {
+            self.ready += count;
         }
     }
 
     /// Takes what has arrived for this worker.
     fn collect(&mut self) {
-        let arrived = match self.runtime.migrating {
-            false => self.remote().ring.reap(),
-            true => {
-                let _reactor = self.remote().reap_gate.lock().unwrap();
-                self.remote().ring.reap()
-            }
+        let arrived = if self.runtime.migrating {
+            let _reactor = self.remote().reap_gate.lock().unwrap();
+            self.remote().ring.reap()
+        } else {
+            self.remote().ring.reap()
         };
         self.make_ready(arrived.completions);
     }

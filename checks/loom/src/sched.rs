@@ -105,9 +105,10 @@ pub(crate) mod caller {
     }
 
     pub(crate) fn now() -> Instant {
-        match ENDING.with(|here| here.borrow().late.load(Ordering::Acquire)) {
-            true => deadline(),
-            false => *BEGIN,
+        if ENDING.with(|here| here.borrow().late.load(Ordering::Acquire)) {
+            deadline()
+        } else {
+            *BEGIN
         }
     }
 

@@ -11,9 +11,10 @@ pub(crate) fn run(options: &Options) -> Exit {
         Ok(Outcome::Interrupted) => Exit::FailedRunning,
         Err(error) => {
             tell(format_args!("{error:#}"));
-            match error.is::<Unavailable>() {
-                true => Exit::CouldNotStart,
-                false => Exit::FailedRunning,
+            if error.is::<Unavailable>() {
+                Exit::CouldNotStart
+            } else {
+                Exit::FailedRunning
             }
         }
     }

@@ -82,12 +82,13 @@ fn end_on(mut signals: Signals, stop: &Stop) {
 }
 
 fn finish(report: &Report, json: bool) -> Exit {
-    let printed = print(|out| match json {
-        true => {
+    let printed = print(|out| {
+        if json {
             serde_json::to_writer_pretty(&mut *out, report)?;
             writeln!(out)
+        } else {
+            write!(out, "{report}")
         }
-        false => write!(out, "{report}"),
     });
     // Connections that received one response before the load, and none during it, measured nothing.
     match printed {

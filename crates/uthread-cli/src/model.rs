@@ -10,9 +10,10 @@ pub(crate) fn run(options: &Options) -> Exit {
         Ok(()) => Exit::Done,
         Err(error) => {
             tell(format_args!("{error:#}"));
-            match error.is::<Unavailable>() {
-                true => Exit::CouldNotStart,
-                false => Exit::FailedRunning,
+            if error.is::<Unavailable>() {
+                Exit::CouldNotStart
+            } else {
+                Exit::FailedRunning
             }
         }
     }

@@ -61,11 +61,10 @@ fn port(files: &[PathBuf], options: Options, check: bool) -> anyhow::Result<usiz
         }
         changes += ported.changes;
         changed_files += 1;
-        match check {
-            true => writeln!(out, "{name}: changes to make: {}", ported.changes)?,
-            false => {
-                fs::write(path, ported.text).with_context(|| format!("cannot write {name}"))?;
-            }
+        if check {
+            writeln!(out, "{name}: changes to make: {}", ported.changes)?;
+        } else {
+            fs::write(path, ported.text).with_context(|| format!("cannot write {name}"))?;
         }
     }
     let title = if check { "to make" } else { "made" };

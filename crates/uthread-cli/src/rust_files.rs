@@ -11,9 +11,10 @@ pub(crate) fn of(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in paths {
         let context = || format!("cannot read {}", path.display());
-        match fs::metadata(path).with_context(context)?.is_dir() {
-            true => walk(path, &mut found).with_context(context)?,
-            false => found.push(path.clone()),
+        if fs::metadata(path).with_context(context)?.is_dir() {
+            walk(path, &mut found).with_context(context)?;
+        } else {
+            found.push(path.clone());
         }
     }
     Ok(found)

@@ -115,9 +115,10 @@ fn try_connect(path: &Path) -> rustix::io::Result<()> {
 /// Locks the directory of the file, if that is possible: some directories cannot be read.
 fn lock_directory(path: &Path) -> Option<File> {
     let parent = path.parent()?;
-    let directory = match parent.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => parent,
+    let directory = if parent.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        parent
     };
     let directory = File::open(directory).ok()?;
     let start = Instant::now();

@@ -113,10 +113,11 @@ impl Direction {
         };
         let socket = Arc::clone(socket);
         let wait = move || wait.run(&*socket, end);
-        match has_vanished {
-            false => thread::Builder::new().spawn(wait).map(drop),
+        if has_vanished {
             // The runtime of the caller starts no more fibers, and the caller may wait all the same.
-            true => std::thread::Builder::new().spawn(wait).map(drop),
+            std::thread::Builder::new().spawn(wait).map(drop)
+        } else {
+            thread::Builder::new().spawn(wait).map(drop)
         }
     }
 

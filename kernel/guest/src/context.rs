@@ -39,9 +39,10 @@ impl Context {
 
     /// Returns a ring that orders its batches, if the kernel can.
     pub(crate) fn ring(&self, kind: Kind) -> io::Result<Ring> {
-        match self.has_flag {
-            true => Ring::with_flag(kind),
-            false => Ring::new(kind),
+        if self.has_flag {
+            Ring::with_flag(kind)
+        } else {
+            Ring::new(kind)
         }
     }
 
@@ -52,9 +53,10 @@ impl Context {
 
     /// Sets one of the settings, which kernels with the flag have.
     pub(crate) fn set_if(has_flag: bool, setting: &str, value: usize) -> io::Result<()> {
-        match has_flag {
-            true => fs::write(Path::new(SETTINGS).join(setting), value.to_string()),
-            false => Ok(()),
+        if has_flag {
+            fs::write(Path::new(SETTINGS).join(setting), value.to_string())
+        } else {
+            Ok(())
         }
     }
 

@@ -34,9 +34,12 @@ pub(crate) fn measure(output: &mut dyn Write, has_flag: bool) -> io::Result<()> 
         let is_urgent = |index: usize| index % URGENT_OF == URGENT_OF - 1;
         let mixed = normal.into_iter().enumerate();
         let mixed: Vec<_> = mixed
-            .map(|(index, entry)| match is_urgent(index) {
-                true => entry.flags(URGENT),
-                false => entry,
+            .map(|(index, entry)| {
+                if is_urgent(index) {
+                    entry.flags(URGENT)
+                } else {
+                    entry
+                }
             })
             .collect();
         if size >= URGENT_OF {

@@ -107,9 +107,10 @@ pub(crate) fn order(items: &[Item], burst: usize) -> Vec<usize> {
         chain.push(index);
         if item.link == Link::None {
             let chain = std::mem::take(&mut chain);
-            match chain.iter().any(|&index| items[index].urgent) {
-                true => urgent.push_back(chain),
-                false => normal.push_back(chain),
+            if chain.iter().any(|&index| items[index].urgent) {
+                urgent.push_back(chain);
+            } else {
+                normal.push_back(chain);
             }
         }
     }
@@ -122,9 +123,10 @@ pub(crate) fn order(items: &[Item], burst: usize) -> Vec<usize> {
             (None, None) => break,
             _ => false,
         };
-        let next = match overtakes && overtaking >= burst {
-            true => None,
-            false => urgent.pop_front(),
+        let next = if overtakes && overtaking >= burst {
+            None
+        } else {
+            urgent.pop_front()
         };
         match next {
             Some(chain) => {

@@ -164,9 +164,12 @@ fn nops(user_data: std::ops::Range<u64>) -> Vec<Entry> {
 fn linked(entries: Vec<Entry>, link: Flags) -> Vec<Entry> {
     let last = entries.len() - 1;
     let entries = entries.into_iter().enumerate();
-    let entries = entries.map(|(index, entry)| match index == last {
-        true => entry,
-        false => entry.flags(link),
+    let entries = entries.map(|(index, entry)| {
+        if index == last {
+            entry
+        } else {
+            entry.flags(link)
+        }
     });
     entries.collect()
 }
@@ -176,8 +179,9 @@ fn in_order(user_data: std::ops::Range<u64>) -> Vec<(u64, i32)> {
 }
 
 fn expect(kind: Kind, found: &[(u64, i32)], expected: &[(u64, i32)]) -> Result<(), String> {
-    match found == expected {
-        true => Ok(()),
-        false => Err(format!("{kind:?}: {found:?} instead of {expected:?}")),
+    if found == expected {
+        Ok(())
+    } else {
+        Err(format!("{kind:?}: {found:?} instead of {expected:?}"))
     }
 }

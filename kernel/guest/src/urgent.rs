@@ -131,9 +131,10 @@ fn a_refused_entry_does_not_end_the_batch(context: &mut Context) -> Outcome {
     }
     let completions = ring.run(&entries)?;
     let refused = -Errno::INVAL.raw_os_error();
-    match completions == [(2, 0), (0, 0), (1, refused), (3, 0)] {
-        true => Ok("all four entries completed, one with EINVAL".to_owned()),
-        false => Err(format!("completed {completions:?}").into()),
+    if completions == [(2, 0), (0, 0), (1, refused), (3, 0)] {
+        Ok("all four entries completed, one with EINVAL".to_owned())
+    } else {
+        Err(format!("completed {completions:?}").into())
     }
 }
 
@@ -188,9 +189,10 @@ fn permission(context: &mut Context) -> Outcome {
         context.set(PERMISSION, setting)?;
         for kind in [Kind::Plain, Kind::Polled] {
             let probe = || Ring::with_flag(kind).map(drop);
-            let result = match has_capability {
-                true => probe(),
-                false => without_capability(probe)?,
+            let result = if has_capability {
+                probe()
+            } else {
+                without_capability(probe)?
             };
             let is_expected = match &result {
                 Ok(()) => may,
@@ -255,9 +257,10 @@ fn restricted_rings(context: &mut Context) -> Outcome {
 }
 
 fn must_have_flag(context: &Context) -> io::Result<()> {
-    match context.has_flag {
-        true => Ok(()),
-        false => Err(io::Error::other("the kernel does not know the flag")),
+    if context.has_flag {
+        Ok(())
+    } else {
+        Err(io::Error::other("the kernel does not know the flag"))
     }
 }
 

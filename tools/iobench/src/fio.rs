@@ -93,17 +93,15 @@ impl Engine {
             "{ALWAYS} {engine} {pattern} --iodepth={depth} --numjobs={threads} --randseed={}",
             load.seed
         );
-        words += &match load.is_batched {
-            true => format!(" --iodepth_batch={depth} --iodepth_batch_complete_min={depth}"),
-            false => String::new(),
-        };
+        if load.is_batched {
+            words += &format!(" --iodepth_batch={depth} --iodepth_batch_complete_min={depth}");
+        }
         // Each thread reads its own part of the file in order.
-        words += &match load.pattern == Pattern::Sequential && threads > 1 {
-            true => {
-                let part = bytes / threads / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
-                format!(" --size={part} --offset_increment={part}")
-            }
-            false => format!(" --size={bytes}"),
+        words += &if load.pattern == Pattern::Sequential && threads > 1 {
+            let part = bytes / threads / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
+            format!(" --size={part} --offset_increment={part}")
+        } else {
+            format!(" --size={bytes}")
         };
         words += &match load.seconds {
             Some(seconds) => format!(" --time_based --runtime={seconds}"),

@@ -148,9 +148,12 @@ impl Device {
         let link = format!("/sys/dev/block/{}:{}", major(dev), minor(dev));
         let sys = fs::canonicalize(link).ok();
         // A partition has the queue of its disk.
-        let sys = sys.map(|sys| match sys.join("queue").is_dir() {
-            true => sys,
-            false => sys.parent().map_or(sys.clone(), Path::to_owned),
+        let sys = sys.map(|sys| {
+            if sys.join("queue").is_dir() {
+                sys
+            } else {
+                sys.parent().map_or(sys.clone(), Path::to_owned)
+            }
         });
         Device { sys }
     }
@@ -222,12 +225,11 @@ fn write(mut file: &File, blocks: u64, seed: u64, stop: &AtomicBool) -> io::Resu
 /// Reads of holes do not reach the disk.
 fn check_whole(file: &File, dir: &Path) -> Result<()> {
     let metadata = file.metadata()?;
-    match metadata.blocks() * SECTOR_BYTES >= metadata.len() {
-        true => Ok(()),
-        false => {
-            let reason = "the file system stores fewer bytes than were written";
-            Err(cannot("measure", dir, reason))
-        }
+    if metadata.blocks() * SECTOR_BYTES >= metadata.len() {
+        Ok(())
+    } else {
+        let reason = "the file system stores fewer bytes than were written";
+        Err(cannot("measure", dir, reason))
     }
 }
 

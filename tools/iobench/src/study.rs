@@ -189,10 +189,11 @@ impl Bench {
             Some(place) if scenario.fio_writes() => place.last_path(),
             _ => files.clone(),
         };
-        let shares = match scenario.has_rivals() {
-            true => URGENT_ONE_IN,
+        let shares = if scenario.has_rivals() {
+            URGENT_ONE_IN
+        } else {
             // Threads share the requests.
-            false => files.len().max(1) as u64,
+            files.len().max(1) as u64
         };
         let load = Load {
             pattern: scenario.pattern(),

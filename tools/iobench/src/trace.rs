@@ -172,12 +172,11 @@ fn perform(batch: &Batch, zero: &File, has_priorities: bool) -> Result<()> {
     let request = || {
         // The fibers get their chains in the order in which they run.
         let chain = chains[next.fetch_add(1, Ordering::Relaxed)].clone();
-        match has_priorities {
-            true => {
-                let priority = batch.class_of(&chain).priority();
-                priority::with(priority, || ring::submit(batch, chain, zero))
-            }
-            false => ring::submit(batch, chain, zero),
+        if has_priorities {
+            let priority = batch.class_of(&chain).priority();
+            priority::with(priority, || ring::submit(batch, chain, zero))
+        } else {
+            ring::submit(batch, chain, zero)
         }
     };
     try_scope(|scope| {

@@ -73,9 +73,10 @@ impl Walk {
             Pattern::Mixed => {
                 let drawn = random.next();
                 let block = drawn % self.blocks;
-                match (drawn >> 40) % 100 < READS_PERCENT {
-                    true => Request::Read(block),
-                    false => Request::Write(block),
+                if (drawn >> 40) % 100 < READS_PERCENT {
+                    Request::Read(block)
+                } else {
+                    Request::Write(block)
                 }
             }
         }

@@ -209,9 +209,10 @@ impl Crowd {
             outcome.served.extend(one.served);
             outcome.usage = outcome.usage + one.usage;
         }
-        let measured = match is_answered {
-            true => clock.measured(),
-            false => Duration::ZERO,
+        let measured = if is_answered {
+            clock.measured()
+        } else {
+            Duration::ZERO
         };
         Ok(Report::new(
             &self.plan,
@@ -359,12 +360,13 @@ fn first_body(
                 check_size(*left)?;
             }
             if is_whole {
-                return match received.is_empty() {
-                    true => Ok(content),
-                    false => Err(Failure::new(
+                return if received.is_empty() {
+                    Ok(content)
+                } else {
+                    Err(Failure::new(
                         Kind::Wrong,
                         "more bytes than the response should have",
-                    )),
+                    ))
                 };
             }
         }
@@ -385,11 +387,10 @@ fn first_body(
 }
 
 fn check_size(bytes: u64) -> Result<(), Failure> {
-    match bytes <= BODY_BYTES_MAX {
-        true => Ok(()),
-        false => {
-            let text = format!("a body of {bytes} bytes or more; at most {BODY_BYTES_MAX}");
-            Err(Failure::new(Kind::Wrong, text))
-        }
+    if bytes <= BODY_BYTES_MAX {
+        Ok(())
+    } else {
+        let text = format!("a body of {bytes} bytes or more; at most {BODY_BYTES_MAX}");
+        Err(Failure::new(Kind::Wrong, text))
     }
 }

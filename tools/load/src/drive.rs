@@ -95,9 +95,10 @@ impl<'a> Drive<'a> {
     pub(crate) fn await_last(&self, is_done: impl Fn() -> bool) {
         let end = self.clock.end.time();
         while !is_done() {
-            let wait_max = match self.clock.end.is_stopped() {
-                true => STOPPED_WAIT_MAX,
-                false => self.timeout + STOPPED_WAIT_MAX,
+            let wait_max = if self.clock.end.is_stopped() {
+                STOPPED_WAIT_MAX
+            } else {
+                self.timeout + STOPPED_WAIT_MAX
             };
             if end.elapsed() >= wait_max {
                 break;

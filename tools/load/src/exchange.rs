@@ -139,12 +139,13 @@ fn take_response(
         *done = place.end;
         match expected {
             Some(expected) if expected.get(place.clone()) != Some(data) => {
-                Err(match place.end > expected.len() {
-                    true => other_length(place.end as u64, expected),
-                    false => Failure::new(
+                Err(if place.end > expected.len() {
+                    other_length(place.end as u64, expected)
+                } else {
+                    Failure::new(
                         Kind::Wrong,
                         "the body differs from that of the first response",
-                    ),
+                    )
                 })
             }
             _ => Ok(()),
@@ -192,12 +193,13 @@ fn check_echo(block: &[u8; BLOCK_BYTES], from: usize, piece: &[u8]) -> Result<()
             .enumerate()
             .all(|(at, byte)| *byte == block[(from + at) % BLOCK_BYTES]),
     };
-    match is_same {
-        true => Ok(()),
-        false => Err(Failure::new(
+    if is_same {
+        Ok(())
+    } else {
+        Err(Failure::new(
             Kind::Wrong,
             "the response differs from the message",
-        )),
+        ))
     }
 }
 

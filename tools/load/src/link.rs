@@ -194,9 +194,10 @@ impl Inbound {
         }
         match stream.read(&mut self.buffer[self.end..]) {
             Ok(0) => {
-                let text = match self.begin < self.end || self.progress.has_begun() {
-                    true => "the server closed the connection within a response",
-                    false => "the server closed the connection",
+                let text = if self.begin < self.end || self.progress.has_begun() {
+                    "the server closed the connection within a response"
+                } else {
+                    "the server closed the connection"
                 };
                 Err(Failure::new(Kind::Closed, text))
             }

@@ -132,9 +132,10 @@ fn send<'scope>(
     message.clear();
     let number = flight.begin(due);
     drive.exchange.push_message(*index, number, message);
-    let sent = match outbound.is_flushing {
-        true => Ok(0),
-        false => send_now(&outbound.stream, message),
+    let sent = if outbound.is_flushing {
+        Ok(0)
+    } else {
+        send_now(&outbound.stream, message)
     };
     drive.count_sent(due);
     match sent {

@@ -233,10 +233,7 @@ impl Report {
 
 /// Returns events per second; zero for no time.
 fn rate(count: f64, seconds: f64) -> f64 {
-    match seconds > 0.0 {
-        true => count / seconds,
-        false => 0.0,
-    }
+    if seconds > 0.0 { count / seconds } else { 0.0 }
 }
 
 fn percentiles(histogram: &Histogram<u64>) -> Option<Percentiles> {

@@ -200,9 +200,10 @@ impl Target {
         let has_port = host
             .rsplit_once(':')
             .is_some_and(|(_, port)| !port.ends_with(']'));
-        let address = match has_port {
-            true => resolve(host)?,
-            false => resolve(&format!("{host}:80"))?,
+        let address = if has_port {
+            resolve(host)?
+        } else {
+            resolve(&format!("{host}:80"))?
         };
         let path = if path.is_empty() { "/" } else { path };
         Ok(Target {

@@ -140,9 +140,10 @@ impl Dependency {
 
     /// Returns a job that has waited and may call now.
     pub(crate) fn take_waiting(&mut self) -> Option<usize> {
-        match self.in_progress < self.concurrent {
-            true => self.waiting.pop_front(),
-            false => None,
+        if self.in_progress < self.concurrent {
+            self.waiting.pop_front()
+        } else {
+            None
         }
     }
 
@@ -185,12 +186,14 @@ impl Breaker {
             // The call began before the breaker opened.
             State::Open { .. } | State::Trial { .. } => return,
         };
-        self.state = match failed {
-            true if failures >= self.failures_max => State::Open {
+        self.state = if !failed {
+            State::Closed { failures: 0 }
+        } else if failures < self.failures_max {
+            State::Closed { failures }
+        } else {
+            State::Open {
                 until: now + self.open,
-            },
-            true => State::Closed { failures },
-            false => State::Closed { failures: 0 },
+            }
         };
     }
 }

@@ -60,9 +60,10 @@ impl Latencies {
 
     /// Returns percent and latency in seconds, in steps that a curve needs; none without a latency.
     pub(crate) fn distribution(&self) -> Vec<(f64, f64)> {
-        let steps = match self.histogram.is_empty() {
-            true => 0,
-            false => STEPS + 1,
+        let steps = if self.histogram.is_empty() {
+            0
+        } else {
+            STEPS + 1
         };
         let percents = (0..steps).map(|step| f64::from(step) * 100.0 / f64::from(STEPS));
         percents

@@ -71,8 +71,9 @@ pub(crate) fn limit(scenario: &Scenario, outcome: &Outcome, calls: &[f64]) -> St
 }
 
 fn with_retries(outcome: &Outcome) -> &'static str {
-    match outcome.attempts > outcome.requests {
-        true => " with all retries",
-        false => "",
+    if outcome.attempts > outcome.requests {
+        " with all retries"
+    } else {
+        ""
     }
 }

@@ -167,9 +167,10 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 fn find(path: &Path) -> anyhow::Result<Scenario> {
-    match path.extension() == Some(OsStr::new("toml")) {
-        true => Scenario::read(path),
-        false => stories::find(&path.to_string_lossy()),
+    if path.extension() == Some(OsStr::new("toml")) {
+        Scenario::read(path)
+    } else {
+        stories::find(&path.to_string_lossy())
     }
 }
 

@@ -59,10 +59,11 @@ impl Plan {
             pools: BTreeMap::new(),
         };
         let fibers = plans.fibers()?;
-        let fewest = match fibers.keeps(plans.bound) {
+        let fewest = if fibers.keeps(plans.bound) {
+            plans.fewest()?
+        } else {
             // Calls alone take longer.
-            false => None,
-            true => plans.fewest()?,
+            None
         };
         for part in PARTS {
             let threads = fewest.unwrap_or(fibers.threads) as f64 * part;
@@ -110,9 +111,10 @@ impl Plan {
         let mut rows = vec![Vec::from(head.map(str::to_owned))];
         let fewest = self.fewest;
         for pool in &self.pools {
-            let mark = match fewest == Some(pool.threads) {
-                true => "the fewest within the bound",
-                false => "",
+            let mark = if fewest == Some(pool.threads) {
+                "the fewest within the bound"
+            } else {
+                ""
             };
             rows.push(pool.cells(&number(pool.threads), mark));
         }
@@ -220,9 +222,10 @@ impl Search {
         }
         while enough - too_few > 1 {
             let middle = too_few + (enough - too_few) / 2;
-            match self.at(middle)?.keeps(self.bound) {
-                true => enough = middle,
-                false => too_few = middle,
+            if self.at(middle)?.keeps(self.bound) {
+                enough = middle;
+            } else {
+                too_few = middle;
             }
         }
         Ok(Some(enough))

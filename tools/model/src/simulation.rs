@@ -255,12 +255,11 @@ impl Simulation {
             accepted: 0,
             called: 0,
         });
-        match is_accepted {
-            true => self.accept(job),
-            false => {
-                self.queue.push_back(job);
-                self.waiting_changed();
-            }
+        if is_accepted {
+            self.accept(job);
+        } else {
+            self.queue.push_back(job);
+            self.waiting_changed();
         }
     }
 
@@ -299,12 +298,11 @@ impl Simulation {
         while let Some(waiting) = self.dependencies[called].take_waiting() {
             self.call_next(waiting);
         }
-        match fails {
-            true => self.end(job, Err(Failure::Call)),
-            false => {
-                self.jobs[job].called += 1;
-                self.call_next(job);
-            }
+        if fails {
+            self.end(job, Err(Failure::Call));
+        } else {
+            self.jobs[job].called += 1;
+            self.call_next(job);
         }
     }
 

@@ -38,12 +38,11 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
 }
 
 fn within<T: PartialOrd + Display>(value: T, range: &RangeInclusive<T>) -> Result<T, String> {
-    match range.contains(&value) {
-        true => Ok(value),
-        false => {
-            let (least, most) = (range.start(), range.end());
-            Err(format!("{value} is not from {least} to {most}"))
-        }
+    if range.contains(&value) {
+        Ok(value)
+    } else {
+        let (least, most) = (range.start(), range.end());
+        Err(format!("{value} is not from {least} to {most}"))
     }
 }
 

@@ -152,9 +152,10 @@ impl Port<'_> {
             }
             let part = |ours| root.part(ours).expect("a part of both");
             let (stays, ours) = (part(false), part(true).replacen("std", "uthread", 1));
-            let between = match root.first == at + 1 {
-                true => format!(";\n{}", self.head(at)),
-                false => ", ".to_owned(),
+            let between = if root.first == at + 1 {
+                format!(";\n{}", self.head(at))
+            } else {
+                ", ".to_owned()
             };
             self.replace(root.first, root.end - 1, stays + &between + &ours);
         }
@@ -225,9 +226,10 @@ impl Port<'_> {
 
     /// Processes the name of the macro, which spans these tokens.
     fn thread_local(&mut self, first: usize, last: usize) {
-        match self.options.locals {
-            true => self.replace(first, last, "uthread::local"),
-            false => self.note(first, "thread_local!", THREAD_LOCAL),
+        if self.options.locals {
+            self.replace(first, last, "uthread::local");
+        } else {
+            self.note(first, "thread_local!", THREAD_LOCAL);
         }
     }
 

@@ -211,9 +211,10 @@ fn elements<'a>(tokens: &Tokens<'a>, at: &mut usize) -> Option<Vec<Tree<'a>>> {
 fn list<'a>(parts: impl Iterator<Item = &'a str>) -> String {
     let ended = parts.map(|part| {
         let last = part.rsplit('\n').next().unwrap_or_default();
-        match last.contains("//") {
-            true => format!("{part}\n"),
-            false => part.to_owned(),
+        if last.contains("//") {
+            format!("{part}\n")
+        } else {
+            part.to_owned()
         }
     });
     ended.collect::<Vec<_>>().join(", ")

@@ -388,9 +388,10 @@ pub fn grouped(number: f64) -> String {
         }
         text.push(digit);
     }
-    match number < 0.0 {
-        true => format!("-{text}"),
-        false => text,
+    if number < 0.0 {
+        format!("-{text}")
+    } else {
+        text
     }
 }
 

@@ -67,9 +67,10 @@ pub(crate) fn start(
     }
     let mut file = open(entry)?;
     // What was read may be of another file, which this one has replaced, or this one has been written since.
-    let count = match folder.has_whole_reads && is_older(&file.metadata()?, since) {
-        true => count,
-        false => 0,
+    let count = if folder.has_whole_reads && is_older(&file.metadata()?, since) {
+        count
+    } else {
+        0
     };
     file.seek(SeekFrom::Start(count as u64))?;
     Ok(Start::Longer(count, file))
@@ -87,11 +88,12 @@ fn read_here(dir: &Dir, name: &OsStr, buffer: &mut [u8]) -> io::Result<usize> {
 
 /// Opens a file found in a directory.
 pub(crate) fn open(entry: &FileEntry) -> io::Result<File> {
-    match entry.is_link {
-        true => File::open(entry.path()),
-        false => entry
+    if entry.is_link {
+        File::open(entry.path())
+    } else {
+        entry
             .folder
-            .with_dir(|dir| dir.open_beneath(&entry.name, OpenOptions::new().read(true))),
+            .with_dir(|dir| dir.open_beneath(&entry.name, OpenOptions::new().read(true)))
     }
 }
 
@@ -274,15 +276,14 @@ impl Source {
     fn read_ahead(mut self) {
         let mut allocated = 0;
         loop {
-            let buffer = match allocated < CHUNKS_AHEAD {
-                true => {
-                    allocated += 1;
-                    AlignedBuffer::of_pages(AHEAD_BYTES)
-                }
-                false => match self.empty.recv() {
+            let buffer = if allocated < CHUNKS_AHEAD {
+                allocated += 1;
+                AlignedBuffer::of_pages(AHEAD_BYTES)
+            } else {
+                match self.empty.recv() {
                     Ok(buffer) => Ok(buffer),
                     Err(_) => return,
-                },
+                }
             };
             let chunk = buffer.and_then(|mut buffer| {
                 let count = self.file.read(&mut buffer)?;
@@ -328,9 +329,10 @@ impl<'a, R: Read> Watched<'a, R> {
     /// Returns `true` if the searcher is to be replaced: after any growth if the next file may be binary, else if it would keep much
     /// memory. Long lines that are decoded are not noticed, so a long stream counts as one.
     pub(crate) fn has_worn_out(&self, may_be_binary: bool) -> bool {
-        let kept = match may_be_binary {
-            true => SEARCHER_BYTES,
-            false => KEPT_BYTES,
+        let kept = if may_be_binary {
+            SEARCHER_BYTES
+        } else {
+            KEPT_BYTES
         };
         self.room > kept || self.bytes > 16 * kept
     }

@@ -40,9 +40,10 @@ pub(crate) struct Root {
 impl Root {
     /// Returns the part of a path that is printed.
     fn printed<'a>(&self, path: &'a Path) -> &'a Path {
-        match self.is_implicit {
-            true => path.strip_prefix("./").unwrap_or(path),
-            false => path,
+        if self.is_implicit {
+            path.strip_prefix("./").unwrap_or(path)
+        } else {
+            path
         }
     }
 
@@ -210,10 +211,11 @@ impl Lister {
             }
             _ => rustix::fs::open(&directory.path, flags, Mode::empty()),
         };
-        let dir = Dir::from(match self.waits() {
-            true => uthread::blocking(open),
-            false => open(),
-        }?);
+        let dir = Dir::from(if self.waits() {
+            uthread::blocking(open)?
+        } else {
+            open()?
+        });
         let kept = self.descriptors.keep();
         Ok(Arc::new(Opened { dir, kept }))
     }
@@ -224,19 +226,18 @@ impl Lister {
         let list = || {
             let start = Instant::now();
             let part = self.list_here(directory, opened);
-            match start.elapsed() > WAIT_MIN {
-                true => drop(self.waits.fetch_add(1, Ordering::Relaxed)),
+            if start.elapsed() > WAIT_MIN {
+                self.waits.fetch_add(1, Ordering::Relaxed);
+            } else if self.waits.load(Ordering::Relaxed) > 0 {
                 // Written only if it changes: all workers read it.
-                false if self.waits.load(Ordering::Relaxed) > 0 => {
-                    self.waits.store(0, Ordering::Relaxed);
-                }
-                false => {}
+                self.waits.store(0, Ordering::Relaxed);
             }
             part
         };
-        match self.waits() {
-            true => uthread::blocking(list),
-            false => list(),
+        if self.waits() {
+            uthread::blocking(list)
+        } else {
+            list()
         }
     }
 
@@ -347,9 +348,10 @@ impl Lister {
         let mut status = None;
         let needs_device = place.device.is_some() && kind == FileType::Directory;
         if is_link || kind == FileType::Unknown || needs_device {
-            let flags = match self.follow {
-                true => AtFlags::empty(),
-                false => AtFlags::SYMLINK_NOFOLLOW,
+            let flags = if self.follow {
+                AtFlags::empty()
+            } else {
+                AtFlags::SYMLINK_NOFOLLOW
             };
             match rustix::fs::statat(place.dir, entry.name, flags) {
                 Ok(found) => {

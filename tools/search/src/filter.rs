@@ -44,15 +44,17 @@ impl Filter {
         let is_plain = is_selective
             && selection.has_only_found_rules()
             && paths.iter().all(|path| is_plain_place(path));
-        let (matchers, errors) = match is_selective && !is_plain {
-            true => matchers(paths, selection),
-            false => (Vec::new(), Vec::new()),
+        let (matchers, errors) = if is_selective && !is_plain {
+            matchers(paths, selection)
+        } else {
+            (Vec::new(), Vec::new())
         };
         let mut matchers = matchers.into_iter();
         let filter = |path: &PathBuf| Filter {
-            fresh: match is_plain {
-                true => OnceLock::new(),
-                false => OnceLock::from(matchers.next()),
+            fresh: if is_plain {
+                OnceLock::new()
+            } else {
+                OnceLock::from(matchers.next())
             },
             idle: Mutex::default(),
             is_plain,
@@ -89,9 +91,10 @@ impl Filter {
         let result = select(&mut |path, is_directory| {
             let (matched, error) = matcher.matched_with_errors(path, is_directory);
             errors.extend(error);
-            match is_directory {
-                true => matched.should_descend(),
-                false => !matched.is_ignore(),
+            if is_directory {
+                matched.should_descend()
+            } else {
+                !matched.is_ignore()
             }
         });
         idle().push(matcher);

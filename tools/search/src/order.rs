@@ -50,13 +50,17 @@ pub(crate) fn walk(search: &Search<'_>, order: Order, mut add: impl FnMut(Task))
             .map(|target| (key(&target, order.by), target));
         keyed.partition::<Vec<_>, _>(|(key, _)| *key != Key::Unknown)
     });
-    known.sort_by(|(one, _), (other, _)| match order.is_reversed {
-        true => other.cmp(one),
-        false => one.cmp(other),
+    known.sort_by(|(one, _), (other, _)| {
+        if order.is_reversed {
+            other.cmp(one)
+        } else {
+            one.cmp(other)
+        }
     });
-    let (first, last) = match order.is_reversed {
-        true => (unknown, known),
-        false => (known, unknown),
+    let (first, last) = if order.is_reversed {
+        (unknown, known)
+    } else {
+        (known, unknown)
     };
     for (_, target) in first.into_iter().chain(last) {
         if search.is_over() {

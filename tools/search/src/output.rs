@@ -111,9 +111,10 @@ impl Output {
     ///
     /// `BrokenPipe` if nothing more has to be searched.
     pub(crate) fn unless_ending(&self) -> io::Result<()> {
-        match self.is_ending() {
-            true => Err(ErrorKind::BrokenPipe.into()),
-            false => Ok(()),
+        if self.is_ending() {
+            Err(ErrorKind::BrokenPipe.into())
+        } else {
+            Ok(())
         }
     }
 

@@ -194,25 +194,28 @@ impl WriteColor for Page<'_> {
     }
 
     fn set_hyperlink(&mut self, link: &HyperlinkSpec) -> io::Result<()> {
-        match self.colors {
-            true => self.ansi().set_hyperlink(link),
-            false => Ok(()),
+        if self.colors {
+            self.ansi().set_hyperlink(link)
+        } else {
+            Ok(())
         }
     }
 
     #[inline]
     fn set_color(&mut self, color: &ColorSpec) -> io::Result<()> {
-        match self.colors {
-            true => self.ansi().set_color(color),
-            false => Ok(()),
+        if self.colors {
+            self.ansi().set_color(color)
+        } else {
+            Ok(())
         }
     }
 
     #[inline]
     fn reset(&mut self) -> io::Result<()> {
-        match self.colors {
-            true => self.ansi().reset(),
-            false => Ok(()),
+        if self.colors {
+            self.ansi().reset()
+        } else {
+            Ok(())
         }
     }
 }

@@ -132,13 +132,14 @@ impl<D, F> Queue<D, F> {
             return state.directories.pop().map(Work::Directory);
         }
         let count = state.files.len().min(FILES_AT_ONCE);
-        Some(Work::Files(match self.newest_first {
-            true => state
+        Some(Work::Files(if self.newest_first {
+            state
                 .files
                 .drain(state.files.len() - count..)
                 .rev()
-                .collect(),
-            false => state.files.drain(..count).collect(),
+                .collect()
+        } else {
+            state.files.drain(..count).collect()
         }))
     }
 

@@ -136,18 +136,18 @@ impl<'a> Search<'a> {
     pub(crate) fn fail(&self, path: &Path, error: &io::Error) {
         let path = path.display();
         let text = error.to_string();
-        match text.contains("allocation limit") {
+        if text.contains("allocation limit") {
             // The words of the searcher.
-            true => {
-                let what = match self.plan.is_multiline {
-                    true => "it is larger",
-                    false => "a line is longer",
-                };
-                let limit = LINE_MAX >> 20;
-                self.output
-                    .fail(format_args!("{path}: {what} than {limit} MiB"));
-            }
-            false => self.output.fail(format_args!("{path}: {text}")),
+            let what = if self.plan.is_multiline {
+                "it is larger"
+            } else {
+                "a line is longer"
+            };
+            let limit = LINE_MAX >> 20;
+            self.output
+                .fail(format_args!("{path}: {what} than {limit} MiB"));
+        } else {
+            self.output.fail(format_args!("{path}: {text}"));
         }
     }
 

@@ -28,9 +28,10 @@ pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (from, to) = (entry.path(), to.join(entry.file_name()));
-        match entry.file_type()?.is_dir() {
-            true => copy(&from, &to)?,
-            false => drop(fs::copy(from, to)?),
+        if entry.file_type()?.is_dir() {
+            copy(&from, &to)?;
+        } else {
+            fs::copy(from, to)?;
         }
     }
     Ok(())

@@ -228,9 +228,10 @@ fn dependent(manifest: &str, library: &Path, with: &[&str]) -> String {
 fn replace_threads(of: &Crate, folder: &Path) -> io::Result<()> {
     for path in of.threads {
         let path = folder.join(path);
-        let files = match path.is_dir() {
-            true => files(&path)?,
-            false => vec![path],
+        let files = if path.is_dir() {
+            files(&path)?
+        } else {
+            vec![path]
         };
         for file in files {
             let text = fs::read_to_string(&file)?;

@@ -233,9 +233,10 @@ fn item(stream: TokenStream, place: usize) -> Option<Range<usize>> {
                 return None;
             };
             let is_module = at > 1 && trees[at - 2].to_string() == "mod";
-            let inner = match is_module {
-                true => item(group.stream(), place),
-                false => import(group.stream(), place),
+            let inner = if is_module {
+                item(group.stream(), place)
+            } else {
+                import(group.stream(), place)
             };
             if inner.is_some() {
                 return inner;

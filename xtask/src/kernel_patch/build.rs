@@ -45,12 +45,11 @@ fn make(tree: &Path, build: &Path, arguments: &[&str]) -> io::Result<()> {
     command.arg(format!("O={}", build.display()));
     command.stdin(Stdio::null()).stderr(output.try_clone()?);
     let status = command.stdout(output).status()?;
-    match status.success() {
-        true => Ok(()),
-        false => {
-            let text = format!("make failed: {status}: see {}", log.display());
-            Err(io::Error::other(text))
-        }
+    if status.success() {
+        Ok(())
+    } else {
+        let text = format!("make failed: {status}: see {}", log.display());
+        Err(io::Error::other(text))
     }
 }
 

@@ -6,8 +6,9 @@ use crate::eventfd::ONE;
 
 /// Checks that a request has read the expected value.
 pub(crate) fn check(value: [u8; 8]) -> io::Result<()> {
-    match value == ONE {
-        true => Ok(()),
-        false => Err(io::Error::other(format!("read {value:?}"))),
+    if value == ONE {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("read {value:?}")))
     }
 }

@@ -36,11 +36,12 @@ impl Mode {
         if self.own_tls {
             builder = builder.own_tls(true);
         }
-        match self.migrating {
-            false => builder,
+        if self.migrating {
             // SAFETY: the fibers of these programs keep no lock, no thread-local value and nothing else
             // that belongs to a thread across a call that suspends.
-            true => unsafe { builder.migrating() },
+            unsafe { builder.migrating() }
+        } else {
+            builder
         }
     }
 

@@ -102,9 +102,10 @@ pub(super) fn receiver_resets(stage: &Arc<Stage>, random: &mut Random) -> io::Re
         while received < limit && receiver.receive()? {
             received += 1;
         }
-        match lingers {
-            true => reset_on_close(&receiver.into_source()),
-            false => Ok(()),
+        if lingers {
+            reset_on_close(&receiver.into_source())
+        } else {
+            Ok(())
         }
     });
     join_all([sending, receiving])
@@ -121,9 +122,10 @@ fn silent_socket() -> io::Result<(OwnedFd, std::net::SocketAddr)> {
 
 pub(super) fn refused(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
     let (_socket, address) = silent_socket()?;
-    let connected = match random.percent(50) {
-        true => TcpStream::connect(address),
-        false => TcpStream::connect_timeout(&address, Duration::from_secs(60)),
+    let connected = if random.percent(50) {
+        TcpStream::connect(address)
+    } else {
+        TcpStream::connect_timeout(&address, Duration::from_secs(60))
     };
     match connected {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {

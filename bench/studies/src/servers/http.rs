@@ -146,9 +146,10 @@ fn nginx_config(launch: &Launch, address: SocketAddr) -> Result<String> {
     let is_plain = !root.contains(['"', '\\', '$']);
     ensure!(is_plain, "nginx cannot be given the folder {root}");
     // Started by root, nginx would become `nobody`, who may not read our private temporary folder.
-    let user = match rustix::process::geteuid().is_root() {
-        true => "user root;",
-        false => "",
+    let user = if rustix::process::geteuid().is_root() {
+        "user root;"
+    } else {
+        ""
     };
     // nginx closes idle connections once fewer than a sixteenth are free: leave it an eighth, and some for itself.
     let connections = launch.connections + launch.connections / 8 + 64;

@@ -137,13 +137,10 @@ fn metrics() -> Vec<Metric> {
 
 /// Describes the light client, and what it competes with.
 fn light_note(seconds: u64, real_time: bool) -> String {
-    let competition = match real_time {
-        true => {
-            "runs under SCHED_FIFO, before the bulk clients on its CPU, so its latencies are those of the server"
-        }
-        false => {
-            "competes with the bulk clients for a CPU, as SCHED_FIFO is not permitted here, so its latencies include the wait for it"
-        }
+    let competition = if real_time {
+        "runs under SCHED_FIFO, before the bulk clients on its CPU, so its latencies are those of the server"
+    } else {
+        "competes with the bulk clients for a CPU, as SCHED_FIFO is not permitted here, so its latencies include the wait for it"
     };
     format!(
         "The light client sends {RATE} messages of 16 bytes a second for {seconds} s, at random times. It {competition}."

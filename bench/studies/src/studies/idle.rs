@@ -73,9 +73,10 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         // The memory of the busy connections must be there before that of the idle ones is measured.
         start(load(busy, WARM_UP_SECONDS))?.run()?;
         let before = Memory::read(server.pid())?;
-        let mut crowd = match is_alone {
-            true => None,
-            false => Some(start(load(idle.max(1), 1))?),
+        let mut crowd = if is_alone {
+            None
+        } else {
+            Some(start(load(idle.max(1), 1))?)
         };
         if !is_alone {
             thread::sleep(REST);

@@ -51,14 +51,16 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
     let (seconds, quiet_wait) = (measuring.seconds, measuring.quiet_wait());
     let measure = move |cell: Cell| {
         let is_bulk = cell.panel == 1;
-        let connections = match is_bulk {
-            true => TRANSFER_CONNECTIONS[cell.point],
-            false => MESSAGE_CONNECTIONS[cell.point],
+        let connections = if is_bulk {
+            TRANSFER_CONNECTIONS[cell.point]
+        } else {
+            MESSAGE_CONNECTIONS[cell.point]
         };
         // The target shares the CPUs of the load.
-        let target = match is_bulk {
-            true => serve_on(&uthread, files.path(), &place.load_cpus, connections)?,
-            false => echo_on(&uthread, &place.load_cpus)?,
+        let target = if is_bulk {
+            serve_on(&uthread, files.path(), &place.load_cpus, connections)?
+        } else {
+            echo_on(&uthread, &place.load_cpus)?
         };
         let forwarder = forwarders[cell.subject].as_ref().context("it is missing")?;
         let server = forwarder.start(&Forwarding {
@@ -68,9 +70,10 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
             is_bulk,
         })?;
         let load = Load::closed(connections, seconds, false);
-        let load = match is_bulk {
-            true => load.get(files.path(), LARGE.0),
-            false => load,
+        let load = if is_bulk {
+            load.get(files.path(), LARGE.0)
+        } else {
+            load
         };
         let measured = contest::measure(&server, &place, &load, quiet_wait, cell.round == 0)?;
         Ok(measured.taken_with_memory())

@@ -60,9 +60,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let around = context.event_scope(event).into_iter().flatten();
         let around: Vec<&str> = around.map(|span| span.name()).collect();
-        let counter = match around[..] == [event.metadata().target(), "outer"] {
-            true => &self.0.right,
-            false => &self.0.mixed,
+        let counter = if around[..] == [event.metadata().target(), "outer"] {
+            &self.0.right
+        } else {
+            &self.0.mixed
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }

@@ -75,10 +75,7 @@ impl Use {
 
     /// Returns how many copies run at once of those that a user asks for.
     pub(crate) fn copies(&self, asked_for: usize) -> usize {
-        match self.is_single {
-            true => 1,
-            false => asked_for,
-        }
+        if self.is_single { 1 } else { asked_for }
     }
 
     const fn single(mut self) -> Use {

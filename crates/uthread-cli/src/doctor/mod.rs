@@ -45,12 +45,13 @@ pub(crate) fn run(args: &DoctorArgs) -> Exit {
         .map(|driver| self_test::run(driver, duration))
         .collect();
     let report = Report::new(findings, tests);
-    let printed = print(|out| match args.json {
-        true => {
+    let printed = print(|out| {
+        if args.json {
             serde_json::to_writer_pretty(&mut *out, &report)?;
             writeln!(out)
+        } else {
+            page::write_outcome(out, &report)
         }
-        false => page::write_outcome(out, &report),
     });
     match printed {
         Exit::Done if !report.healthy => Exit::FailedRunning,

@@ -73,9 +73,10 @@ fn write_system(out: &mut Vec<u8>, system: &System) -> io::Result<()> {
     let memory = system.memory_bytes.map_or_else(unknown, bytes);
     let available = system.memory_available_bytes.map_or_else(unknown, bytes);
     row(out, "memory", &format!("{memory}, {available} available"))?;
-    let administrator = match system.is_administrator {
-        true => ", with CAP_SYS_ADMIN",
-        false => "",
+    let administrator = if system.is_administrator {
+        ", with CAP_SYS_ADMIN"
+    } else {
+        ""
     };
     row(
         out,

@@ -64,9 +64,10 @@ fn send_part(stream: &Stream, out: &mut Vec<u8>, content: &Content, span: Span) 
         Content::File(file) => file,
         Content::Kept(kept) => {
             append_kept(out, kept, span);
-            return match out.len() as u64 >= INLINE_BYTES_MAX {
-                true => write(stream, out).map(|()| out.clear()),
-                false => Ok(()),
+            return if out.len() as u64 >= INLINE_BYTES_MAX {
+                write(stream, out).map(|()| out.clear())
+            } else {
+                Ok(())
             };
         }
     };

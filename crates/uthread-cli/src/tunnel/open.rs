@@ -120,9 +120,10 @@ impl Open {
             let is_old = limits
                 .lifetime_max
                 .is_some_and(|most| connection.start.elapsed() >= most);
-            match connection.seen.1.elapsed() >= limits.idle_time_max {
-                true => Some("idle"),
-                false => is_old.then_some("lifetime"),
+            if connection.seen.1.elapsed() >= limits.idle_time_max {
+                Some("idle")
+            } else {
+                is_old.then_some("lifetime")
             }
         });
     }

@@ -137,9 +137,10 @@ fn features_that_a_program_has_to_ask_for_are_listed() {
     let name = "kernel polling (SQPOLL)";
     let mut features = json["io_uring"]["features"].as_array().unwrap().iter();
     let feature = features.find(|feature| feature["name"] == name).unwrap();
-    let expected = match feature["available"].as_bool().unwrap() {
-        true => "yes  used on request",
-        false => "no   instead: workers enter the kernel",
+    let expected = if feature["available"].as_bool().unwrap() {
+        "yes  used on request"
+    } else {
+        "no   instead: workers enter the kernel"
     };
     let section = section(&page, "Features of io_uring");
     let line = section.iter().find(|line| line.contains(name)).unwrap();

@@ -33,9 +33,10 @@ pub(crate) fn everywhere(test: impl Fn() + Sync) {
 pub(crate) fn runtimes() -> impl Iterator<Item = Builder> {
     let has_ring = Runtime::builder().driver(Driver::Uring).build().is_ok();
     let mut drivers = vec![Driver::Epoll, Driver::Threads];
-    match has_ring {
-        true => drivers.push(Driver::Uring),
-        false => eprintln!("not tested: the driver uring is not available"),
+    if has_ring {
+        drivers.push(Driver::Uring);
+    } else {
+        eprintln!("not tested: the driver uring is not available");
     }
     drivers.into_iter().flat_map(|driver| {
         let lean = move |workers| {

@@ -99,10 +99,10 @@ impl<O> InterestTable<O> {
     /// Returns the readiness of a descriptor that is registered here.
     #[inline]
     pub(super) fn registered(&mut self, descriptor: Descriptor<'_>) -> Option<&mut Readiness<O>> {
-        match descriptor.state.is(self.id) {
-            true => Some(self.file(descriptor.fd.as_raw_fd())),
-            false => None,
-        }
+        descriptor
+            .state
+            .is(self.id)
+            .then(|| self.file(descriptor.fd.as_raw_fd()))
     }
 
     /// Makes an operation wait for a registered descriptor.

@@ -208,9 +208,10 @@ impl<O> Readiness<O> {
         }
         let fd = call.target().fd;
         let ready = retry_on_intr(|| native::ready_now(fd, PollFlags::RDHUP));
-        match ready.is_ok_and(|ready| ready.contains(PollFlags::RDHUP)) {
-            true => call.result_at_end(),
-            false => None,
+        if ready.is_ok_and(|ready| ready.contains(PollFlags::RDHUP)) {
+            call.result_at_end()
+        } else {
+            None
         }
     }
 

@@ -350,9 +350,10 @@ fn outcome(world: &mut World, length: usize) -> i32 {
 
 /// Returns the result of a poll. A poll for exceptional conditions is refused.
 fn polled(events: PollFlags) -> i32 {
-    match events.contains(PollFlags::PRI) {
-        true => -Errno::NOSPC.raw_os_error(),
-        false => i32::from(events.bits()),
+    if events.contains(PollFlags::PRI) {
+        -Errno::NOSPC.raw_os_error()
+    } else {
+        i32::from(events.bits())
     }
 }
 

@@ -31,9 +31,10 @@ impl Size {
     #[inline(always)]
     pub(super) fn of(layout: Layout) -> Size {
         let steps = (layout.size() + HEADER_BYTES).div_ceil(STEP_BYTES);
-        match steps <= SIZES && layout.align() <= ALIGNMENT && layout.size() > 0 && REUSES {
-            true => Size(steps as u32 - 1),
-            false => Size(SIZES as u32),
+        if steps <= SIZES && layout.align() <= ALIGNMENT && layout.size() > 0 && REUSES {
+            Size(steps as u32 - 1)
+        } else {
+            Size(SIZES as u32)
         }
     }
 
@@ -114,9 +115,10 @@ impl FreeBlocks {
 /// Allocates memory of this layout, which is not empty, and of its size.
 #[inline(always)]
 pub(super) fn allocate(layout: Layout, size: Size) -> NonNull<u8> {
-    match size.is_kept() {
-        true => take(size).unwrap_or_else(|| allocate_new(size.layout())),
-        false => allocate_new(layout),
+    if size.is_kept() {
+        take(size).unwrap_or_else(|| allocate_new(size.layout()))
+    } else {
+        allocate_new(layout)
     }
 }
 
@@ -259,11 +261,12 @@ mod tests {
     #[allow(unsafe_code, reason = "the contract of release")]
     fn give(block: NonNull<u8>, layout: Layout) {
         let size = Size::of(layout);
-        match size.is_kept() {
+        if size.is_kept() {
             // SAFETY: the tests allocate it with this size, and release it once.
-            true => unsafe { release(block, size) },
+            unsafe { release(block, size) }
+        } else {
             // SAFETY: the tests allocate it with this layout, and release it once.
-            false => unsafe { deallocate(block, layout) },
+            unsafe { deallocate(block, layout) }
         }
     }
 }

@@ -65,9 +65,10 @@ impl Children {
     }
 
     fn count_of(&self, payload: &Payload) -> &AtomicUsize {
-        match is_cut_off(payload) {
-            true => &self.cut_off,
-            false => &self.panicked,
+        if is_cut_off(payload) {
+            &self.cut_off
+        } else {
+            &self.panicked
         }
     }
 

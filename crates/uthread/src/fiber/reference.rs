@@ -81,11 +81,12 @@ unsafe fn drop_fiber<B: Body>(mut fiber: NonNull<B>) {
     }
     let layout = Layout::new::<B>();
     let size = Size::of(layout);
-    match size.is_kept() {
+    if size.is_kept() {
         // SAFETY: the memory was allocated with this size.
-        true => unsafe { blocks::release(fiber.cast(), size) },
+        unsafe { blocks::release(fiber.cast(), size) }
+    } else {
         // SAFETY: the memory was allocated with this layout, and its size is not kept.
-        false => unsafe { blocks::deallocate(fiber.cast(), layout) },
+        unsafe { blocks::deallocate(fiber.cast(), layout) }
     }
 }
 

@@ -158,9 +158,10 @@ impl File {
                 "stream did not contain valid UTF-8",
             )
         })?;
-        match text.is_empty() {
-            true => *text = read,
-            false => text.push_str(&read),
+        if text.is_empty() {
+            *text = read;
+        } else {
+            text.push_str(&read);
         }
         Ok(count)
     }

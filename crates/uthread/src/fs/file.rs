@@ -357,9 +357,12 @@ impl File {
     fn position(&self) -> io::Result<&Position> {
         if self.position.get().is_none() && !has_contents(&self.metadata()?) {
             let seekable = (&self.inner).stream_position().is_ok();
-            self.position.get_or_init(|| match seekable {
-                true => Position::Unshared,
-                false => Position::None,
+            self.position.get_or_init(|| {
+                if seekable {
+                    Position::Unshared
+                } else {
+                    Position::None
+                }
             });
         }
         Ok(self.position.get().expect("determined above"))
@@ -431,9 +434,10 @@ impl File {
     #[cold]
     fn move_position(&self, to: u64, is_write: bool) -> io::Result<()> {
         let appends = is_write && rustix::fs::fcntl_getfl(&self.inner)?.contains(OFlags::APPEND);
-        let to = match appends {
-            true => SeekFrom::End(0),
-            false => SeekFrom::Start(to),
+        let to = if appends {
+            SeekFrom::End(0)
+        } else {
+            SeekFrom::Start(to)
         };
         (&self.inner).seek(to)?;
         Ok(())

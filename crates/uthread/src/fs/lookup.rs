@@ -117,9 +117,12 @@ fn ask(path: &Path, follow: bool) -> io::Result<Metadata> {
             result => return result?.metadata(),
         }
     }
-    offload::perform(|| match follow {
-        true => std::fs::metadata(path),
-        false => std::fs::symlink_metadata(path),
+    offload::perform(|| {
+        if follow {
+            std::fs::metadata(path)
+        } else {
+            std::fs::symlink_metadata(path)
+        }
     })
 }
 

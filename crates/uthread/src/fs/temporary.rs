@@ -167,9 +167,10 @@ fn create(directory: &Path) -> io::Result<(std::fs::File, PathBuf)> {
         .write(true)
         .create_new(true)
         .mode(PRIVATE);
-    let directory = match directory.is_absolute() {
-        true => directory.to_owned(),
-        false => env::current_dir()?.join(directory),
+    let directory = if directory.is_absolute() {
+        directory.to_owned()
+    } else {
+        env::current_dir()?.join(directory)
     };
     let mut attempts = 0;
     loop {

@@ -45,9 +45,10 @@ pub fn tee(from: &PipeReader, to: &PipeWriter, bytes_max: usize) -> io::Result<u
             result => return Ok(result?),
         }
         // The kernel does not report which of the two pipes would block.
-        match native::ready_now(from.0.as_fd(), PollFlags::IN)?.is_empty() {
-            true => from.0.wait_for(PollFlags::IN)?,
-            false => to.0.wait_for(PollFlags::OUT)?,
+        if native::ready_now(from.0.as_fd(), PollFlags::IN)?.is_empty() {
+            from.0.wait_for(PollFlags::IN)?;
+        } else {
+            to.0.wait_for(PollFlags::OUT)?;
         }
         turn::yield_within_call()?;
     }

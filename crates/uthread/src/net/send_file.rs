@@ -99,9 +99,10 @@ impl<S: Inner> Socket<S> {
     /// Sends a part of the file, small enough for one turn on the worker and at most `bytes_max` bytes.
     pub(super) fn send_part(&self, file: &File, offset: u64, bytes_max: u64) -> io::Result<u64> {
         let length = bytes_max.min(CHUNK_BYTES);
-        match page_cache::holds(file.as_fd(), offset, length) {
-            true => self.send_cached(file, offset, length),
-            false => self.send_cold(file, offset, length),
+        if page_cache::holds(file.as_fd(), offset, length) {
+            self.send_cached(file, offset, length)
+        } else {
+            self.send_cold(file, offset, length)
         }
     }
 

@@ -169,9 +169,10 @@ where
                 Ok(())
             });
         }
-        match permits.await_all(grace).map_err(Some)? {
-            true => Ok(()),
-            false => Err(None),
+        if permits.await_all(grace).map_err(Some)? {
+            Ok(())
+        } else {
+            Err(None)
         }
     });
     // Without an error, the time was over, and the others are cancelled.

@@ -123,9 +123,10 @@ mod tests {
                 assert!(waiting[next as usize], "nothing of {next:?} waits");
                 waiting[next as usize] = false;
                 for (since, waits) in since.iter_mut().zip(waiting) {
-                    match waits {
-                        true => since[next as usize] += 1,
-                        false => *since = [0; 3],
+                    if waits {
+                        since[next as usize] += 1;
+                    } else {
+                        *since = [0; 3];
                     }
                 }
                 let [_, normal, background] = since;

@@ -257,11 +257,12 @@ impl Command {
     fn start(&mut self, input: fn() -> Stdio, output: fn() -> Stdio) -> io::Result<Child> {
         self.choose_rest(input, output);
         let inner = &mut self.inner;
-        let child = match self.runs_closures {
-            false => offload::perform(|| inner.spawn()),
+        let child = if self.runs_closures {
             // On the calling thread: a parent-death signal (`PR_SET_PDEATHSIG`) is bound to the thread that
             // forks.
-            true => cancellation::refusal().map_or_else(|| inner.spawn(), Err),
+            cancellation::refusal().map_or_else(|| inner.spawn(), Err)
+        } else {
+            offload::perform(|| inner.spawn())
         };
         child.map(Child::from)
     }

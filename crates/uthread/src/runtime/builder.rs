@@ -26,9 +26,10 @@ use crate::tls::{self, donor};
 /// memory (plus page tables of a five hundredth). Release builds have enough for formatting, TLS handshakes
 /// and a panic with a backtrace. Without optimization frames are several times as large, so debug builds use
 /// the stack size of a `std` thread.
-const STACK_SIZE: usize = match cfg!(debug_assertions) {
-    false => 256 * 1024,
-    true => 2 * 1024 * 1024,
+const STACK_SIZE: usize = if cfg!(debug_assertions) {
+    2 * 1024 * 1024
+} else {
+    256 * 1024
 };
 
 /// Longer than a request computes, shorter than the latency that its client calls slow.
@@ -427,9 +428,10 @@ impl Builder {
             })?;
             return Ok(Mode::OwnTls);
         }
-        Ok(match self.migrating {
-            false => Mode::Staying,
-            true => Mode::Migrating,
+        Ok(if self.migrating {
+            Mode::Migrating
+        } else {
+            Mode::Staying
         })
     }
 

@@ -155,11 +155,11 @@ impl Workers {
         // The caller runs for a fiber of this runtime, whose worker ends later.
         let own = offload::worker_of_caller(&self.shared);
         if let Some(own) = own {
-            match self.shared.is_migrating() {
+            if self.shared.is_migrating() {
                 // Any worker may resume the calling fiber. The last one stops the monitor.
-                true => return self.detach(),
-                false => drop(threads.remove(own)),
+                return self.detach();
             }
+            drop(threads.remove(own));
         }
         let monitor = self.monitor.take();
         let end = || {

@@ -127,12 +127,13 @@ fn a_scope_that_fails_ends_whole_and_with_the_first_error() {
                             Ok(())
                         });
                     }
-                    match nested {
-                        true => drop(try_scope(|_| {
+                    if nested {
+                        let _ = try_scope(|_| {
                             wait_around(&mut Choices(below));
                             Ok::<(), ()>(())
-                        })),
-                        false => wait_around(&mut Choices(below)),
+                        });
+                    } else {
+                        wait_around(&mut Choices(below));
                     }
                     Ok(())
                 });

@@ -52,9 +52,10 @@ impl Guards {
     ///
     /// The error for the first stack. Errors for the others are left to the next call.
     pub(super) fn install_all(&self, limits: &[usize]) -> io::Result<usize> {
-        let mut guarded = match self.are_regions() {
-            true => advise_at_once(limits, guard_size(), MADV_GUARD_INSTALL),
-            false => 0,
+        let mut guarded = if self.are_regions() {
+            advise_at_once(limits, guard_size(), MADV_GUARD_INSTALL)
+        } else {
+            0
         };
         for limit in &limits[guarded..] {
             match self.install(*limit) {

@@ -110,9 +110,10 @@ fn visit(mut visitor: &mut dyn FnMut(usize) -> bool) {
         let visitor = visitor.cast::<&mut dyn FnMut(usize) -> bool>();
         // SAFETY: the pointer was passed below, and its target lives until that call returns.
         let visitor = unsafe { &mut *visitor };
-        match visitor(_Unwind_GetRegionStart(frame)) {
-            true => CONTINUE,
-            false => STOP,
+        if visitor(_Unwind_GetRegionStart(frame)) {
+            CONTINUE
+        } else {
+            STOP
         }
     }
     // SAFETY: the visitor is passed as `visit_frame` expects it.

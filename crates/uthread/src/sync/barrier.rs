@@ -64,9 +64,10 @@ impl Barrier {
             let is_last = waiting >= self.count;
             self.waiting
                 .store(if is_last { 0 } else { waiting }, Ordering::Relaxed);
-            match is_last {
-                true => Err(queue.dequeue(usize::MAX)),
-                false => Ok(queue.enqueue(0)),
+            if is_last {
+                Err(queue.dequeue(usize::MAX))
+            } else {
+                Ok(queue.enqueue(0))
             }
         });
         match waiter {

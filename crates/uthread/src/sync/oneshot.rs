@@ -174,9 +174,10 @@ impl<T> Receiver<T> {
     pub fn recv_timeout(self, timeout: Duration) -> Result<T, RecvTimeoutError<T>> {
         turn::spend();
         let deadline = caller::after(caller::now(), timeout);
-        match wait::await_outcome(&self.outcome, deadline) {
-            true => self.take().map_err(|_| RecvTimeoutError::Disconnected),
-            false => Err(RecvTimeoutError::Timeout(self)),
+        if wait::await_outcome(&self.outcome, deadline) {
+            self.take().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            Err(RecvTimeoutError::Timeout(self))
         }
     }
 
@@ -199,9 +200,10 @@ impl<T> Receiver<T> {
     /// ```
     pub fn try_recv(self) -> Result<T, TryRecvError<T>> {
         turn::spend();
-        match self.outcome.is_done() {
-            true => self.take().map_err(|_| TryRecvError::Disconnected),
-            false => Err(TryRecvError::Empty(self)),
+        if self.outcome.is_done() {
+            self.take().map_err(|_| TryRecvError::Disconnected)
+        } else {
+            Err(TryRecvError::Empty(self))
         }
     }
 

@@ -38,9 +38,10 @@ impl Flag {
     /// Returns `value`, as an error if the lock is poisoned.
     #[inline]
     pub(super) fn judge<T>(&self, value: T) -> LockResult<T> {
-        match self.is_set() {
-            false => Ok(value),
-            true => Err(PoisonError::new(value)),
+        if self.is_set() {
+            Err(PoisonError::new(value))
+        } else {
+            Ok(value)
         }
     }
 }

@@ -172,9 +172,10 @@ impl<T> Waiter<T> {
     pub fn try_get(&self) -> Result<&T, TryRecvError> {
         turn::spend();
         let settled = self.shared.is_settled.with(|settled| *settled);
-        let missing = match settled {
-            true => TryRecvError::Disconnected,
-            false => TryRecvError::Empty,
+        let missing = if settled {
+            TryRecvError::Disconnected
+        } else {
+            TryRecvError::Empty
         };
         self.shared.value.get().ok_or(missing)
     }

@@ -348,9 +348,10 @@ fn await_change(
     }
     let claimed = selection.close();
     for (index, arm) in arms[..enlisted].iter_mut().enumerate() {
-        match claimed == Some(index) {
-            true => arm.accept(),
-            false => arm.withdraw(),
+        if claimed == Some(index) {
+            arm.accept();
+        } else {
+            arm.withdraw();
         }
     }
     claimed

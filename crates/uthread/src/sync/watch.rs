@@ -336,9 +336,10 @@ impl<T> Receiver<T> {
         let seen = self.seen;
         self.shared.latest.with(|latest| {
             let changed = latest.version != seen;
-            match changed || latest.senders > 0 {
-                true => Ok(changed),
-                false => Err(RecvError),
+            if changed || latest.senders > 0 {
+                Ok(changed)
+            } else {
+                Err(RecvError)
             }
         })
     }

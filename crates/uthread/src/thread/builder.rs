@@ -53,9 +53,10 @@ pub(super) fn start<R>(make: impl FnOnce() -> (FiberRef, R)) -> R {
         prepare();
     }
     let (fiber, handle) = make();
-    match is_ordinary {
-        true => spawn::ordinary(fiber),
-        false => start_other(fiber),
+    if is_ordinary {
+        spawn::ordinary(fiber);
+    } else {
+        start_other(fiber);
     }
     handle
 }
@@ -93,9 +94,10 @@ fn try_start<R>(
         let what = format!("a stack of {bytes} bytes: choose at most {STACK_SIZE_MAX}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
-    let runtime = match caller::is_inside() {
-        true => None,
-        false => Some(Runtime::try_default()?),
+    let runtime = if caller::is_inside() {
+        None
+    } else {
+        Some(Runtime::try_default()?)
     };
     cancellation::count_spawn();
     let stack = match (stack_size, runtime) {

@@ -93,9 +93,10 @@ impl<T> JoinHandle<T> {
     /// ```
     pub fn join_timeout(self, timeout: Duration) -> std::result::Result<Result<T>, JoinHandle<T>> {
         let deadline = caller::after(caller::now(), timeout);
-        match wait::await_outcome(self.joinable().outcome(), deadline) {
-            true => Ok(self.take()),
-            false => Err(self),
+        if wait::await_outcome(self.joinable().outcome(), deadline) {
+            Ok(self.take())
+        } else {
+            Err(self)
         }
     }
 

@@ -52,9 +52,10 @@ pub(crate) fn drop_values() -> Values {
             }
             None => !has_keys(),
         };
-    match are_dropped {
-        true => Values::Dropped,
-        false => Values::Left,
+    if are_dropped {
+        Values::Dropped
+    } else {
+        Values::Left
     }
 }
 

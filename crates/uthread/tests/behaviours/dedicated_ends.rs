@@ -194,9 +194,10 @@ fn dedicated_fibers_may_drop_their_runtime(place: Place) {
         let last = runtime.run(|| {
             dedicated(move || {
                 let own = the_only(own);
-                match in_call {
-                    false => drop(own),
-                    true => blocking(|| drop(own)),
+                if in_call {
+                    blocking(|| drop(own));
+                } else {
+                    drop(own);
                 }
                 let refused = errno(File::open("Cargo.toml")) == Errno::CANCELED;
                 refused && is_cancelled(spawn(|| ())) && is_cancelled(dedicated(|| ()))

@@ -102,13 +102,14 @@ fn an_initializer_of_a_fiber_local_may_wait_and_use_its_key(place: Place) {
         static SLOW: String = {
             yield_now();
             sleep(Duration::from_millis(1));
-            match NESTED.replace(true) {
+            if NESTED.replace(true) {
+                String::from("inner")
+            } else {
                 // Made while the outer one is: that is dropped then, but for those who use it.
-                false => SLOW.with(|inner| {
+                SLOW.with(|inner| {
                     yield_now();
                     format!("outer of {inner}")
-                }),
-                true => String::from("inner"),
+                })
             }
         };
         static NESTED: Cell<bool> = const { Cell::new(false) };

@@ -69,10 +69,7 @@ fn both_closures_borrow_from_the_caller(place: Place) {
         join(|| sort(left), || sort(&mut right[1..]));
     }
     // About as many joins, each of which may start a thread.
-    let count: u32 = match place.is_of_threads() {
-        true => 2_000,
-        false => 20_000,
-    };
+    let count: u32 = if place.is_of_threads() { 2_000 } else { 20_000 };
     let mut numbers: Vec<u32> = (0..count)
         .map(|index| index.wrapping_mul(2_654_435_761))
         .collect();

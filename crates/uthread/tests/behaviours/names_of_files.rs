@@ -394,9 +394,10 @@ fn every_call_takes_and_refuses_the_paths_that_std_does(place: Place) {
                     let root = directory.path();
                     std::fs::write(root.join("file"), "text").unwrap();
                     // Without a slash at its end, where it is empty.
-                    let path = match path.as_os_str().is_empty() {
-                        true => path.to_path_buf(),
-                        false => root.join(path),
+                    let path = if path.as_os_str().is_empty() {
+                        path.to_path_buf()
+                    } else {
+                        root.join(path)
                     };
                     let result = call(&path).replace(root.to_str().unwrap(), "ROOT");
                     let mut seen = BTreeMap::new();

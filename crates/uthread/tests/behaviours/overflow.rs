@@ -375,9 +375,10 @@ fn no_memory_for_a_larger_stack_is_an_error(place: Place) {
         });
         assert!(!errors.is_empty());
         // Of a thread the C library says that it can be had later.
-        let expected = match place.is_of_threads() {
-            true => Errno::AGAIN,
-            false => Errno::NOMEM,
+        let expected = if place.is_of_threads() {
+            Errno::AGAIN
+        } else {
+            Errno::NOMEM
         };
         for error in errors {
             assert_eq!(error.raw_os_error(), Some(expected.raw_os_error()));

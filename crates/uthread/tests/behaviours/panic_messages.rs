@@ -66,11 +66,13 @@ fn line(name: &str) -> String {
 }
 
 fn thread_name(place: Place, fiber: &'static str) -> &'static str {
-    match place.is_of_threads() {
-        true => fiber,
+    if place.is_of_threads() {
+        fiber
+    } else if place.has_own_tls() {
         // To `std`, the fiber is a thread that it has not created.
-        false if place.has_own_tls() => "<unnamed>",
-        false => "uthread-",
+        "<unnamed>"
+    } else {
+        "uthread-"
     }
 }
 

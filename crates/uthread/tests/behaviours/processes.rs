@@ -385,9 +385,12 @@ thread_local! {
 fn closures_run_in_a_child_of_the_worker(place: Place) {
     run_alone(place, || {
         let mut command = Command::new("true");
-        let look = || match MARKED.get() {
-            true => Ok(()),
-            false => Err(std::io::Error::from_raw_os_error(78)),
+        let look = || {
+            if MARKED.get() {
+                Ok(())
+            } else {
+                Err(std::io::Error::from_raw_os_error(78))
+            }
         };
         // SAFETY: it looks at a value of the thread of which the child has a copy.
         unsafe { command.pre_exec(look) };

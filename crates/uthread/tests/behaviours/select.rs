@@ -88,20 +88,19 @@ fn check_order(place: Place, sender_chooses: bool, receiver_chooses: bool) {
     mixed(place, |sending, receiving| {
         for bounds in [[0, 0], [0, 1], [3, usize::MAX]] {
             let (senders, receivers) = two_channels(bounds);
-            let received: Vec<_> = match receiver_chooses {
-                true => vec![receiving.start(move || receive_all(&receivers))],
-                false => receivers
+            let received: Vec<_> = if receiver_chooses {
+                vec![receiving.start(move || receive_all(&receivers))]
+            } else {
+                receivers
                     .map(|receiver| receiving.start(move || assert!(receiver.iter().eq(0..200))))
-                    .into(),
+                    .into()
             };
-            match sender_chooses {
-                true => sending.start(move || send_all(&senders, 200)).join(),
-                false => senders
-                    .map(|sender| {
-                        sending.start(move || (0..200).for_each(|n| sender.send(n).unwrap()))
-                    })
-                    .into_iter()
-                    .for_each(Running::join),
+            if sender_chooses {
+                sending.start(move || send_all(&senders, 200)).join();
+            } else {
+                let send = |sender: SyncSender<_>| (0..200).for_each(|n| sender.send(n).unwrap());
+                let sends = senders.map(|sender| sending.start(move || send(sender)));
+                sends.into_iter().for_each(Running::join);
             }
             received.into_iter().for_each(Running::join);
         }

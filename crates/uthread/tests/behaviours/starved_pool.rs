@@ -289,9 +289,10 @@ fn an_operation_of_the_driver_ends_too(place: Place) {
         let path = directory.path().join("new");
         let busy = Busy::begin();
         // Where a thread of the kernel takes the requests, it may have to wait for a CPU.
-        let time = match place.is_of_epoll() {
-            true => SHORT,
-            false => Duration::from_secs(20),
+        let time = if place.is_of_epoll() {
+            SHORT
+        } else {
+            Duration::from_secs(20)
         };
         let late = timeout(time, || File::create(&path)).unwrap();
         let cancelled = {

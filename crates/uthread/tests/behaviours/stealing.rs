@@ -388,9 +388,10 @@ fn connections_are_spread_over_the_workers(place: Place) {
         while even < MOST {
             let counts = accept();
             let each = CONNECTIONS / counts.len();
-            match counts.len() > 1 && counts.values().all(|count| *count == each) {
-                true => even += 1,
-                false => uneven.push(counts),
+            if counts.len() > 1 && counts.values().all(|count| *count == each) {
+                even += 1;
+            } else {
+                uneven.push(counts);
             }
             assert!(uneven.len() < MOST, "{uneven:?}");
         }

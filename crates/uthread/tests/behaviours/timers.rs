@@ -140,10 +140,7 @@ fn timers_of_reads_that_came_in_time_are_gone(place: Place) {
     const TIMEOUT: Duration = Duration::from_secs(2);
     const SPREAD: Duration = Duration::from_millis(300);
     // Where the kernel polls, each may have to wake its thread.
-    let reads = match place.is_polling() {
-        true => 30_000,
-        false => 120_000,
-    };
+    let reads = if place.is_polling() { 30_000 } else { 120_000 };
     let runtime = place.runtime();
     // Beside each other, so that timers are cancelled from the midst of those that are due together.
     let talks: Vec<_> = (0..CONNECTIONS)

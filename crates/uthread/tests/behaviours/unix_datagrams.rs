@@ -202,9 +202,12 @@ fn a_receiver_that_goes_away_ends_a_send_that_waits(place: Place) {
             let sender = UnixDatagram::unbound().unwrap();
             sender.connect_addr(&address).unwrap();
             fill(&address);
-            let send = || match connected {
-                true => sender.send(b"!"),
-                false => sender.send_to_addr(b"!", &address),
+            let send = || {
+                if connected {
+                    sender.send(b"!")
+                } else {
+                    sender.send_to_addr(b"!", &address)
+                }
             };
             let sent = place.meanwhile(send, || drop(ours));
             assert_eq!(errno(sent), Errno::CONNREFUSED);
@@ -302,9 +305,10 @@ fn a_send_that_waits_is_cancelled(place: Place) {
         let (tell, thread) = std::sync::mpsc::channel();
         let fiber = runtime.spawn(move || {
             tell.send(rustix::thread::gettid()).unwrap();
-            match connected {
-                true => sender.send(b"!"),
-                false => sender.send_to_addr(b"!", &address),
+            if connected {
+                sender.send(b"!")
+            } else {
+                sender.send_to_addr(b"!", &address)
             }
         });
         wait_until_asleep(thread.recv().unwrap());

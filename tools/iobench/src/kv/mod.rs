@@ -101,9 +101,10 @@ fn put_and_get(load: &Load, store: &Store<'_>, keys: u64, tally: &Mutex<Tally>) 
                     let drawn = random.next();
                     let (key, is_put) = (drawn % keys, drawn >> 63 == 0);
                     let begin = Instant::now();
-                    let request = match is_put {
-                        true => store.put(key).map(|()| Request::Write(key))?,
-                        false => store.get(key).map(|_| Request::Read(key))?,
+                    let request = if is_put {
+                        store.put(key).map(|()| Request::Write(key))?
+                    } else {
+                        store.get(key).map(|_| Request::Read(key))?
                     };
                     let latency = begin.elapsed();
                     let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);

@@ -153,9 +153,10 @@ pub(super) fn of(scenario: Scenario, report: &Report) -> Vec<f64> {
 fn chosen(all: &[(&str, &str, Better)], drawn: &[&str]) -> Vec<Metric> {
     let metric = |&(name, unit, better): &(&str, &str, Better)| {
         let metric = Metric::new(name, unit, better);
-        match drawn.contains(&name) {
-            true => metric.drawn(),
-            false => metric,
+        if drawn.contains(&name) {
+            metric.drawn()
+        } else {
+            metric
         }
     };
     all.iter().map(metric).collect()

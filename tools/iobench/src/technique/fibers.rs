@@ -88,9 +88,10 @@ fn on_file(load: &Load, fibers: Fibers, path: &Path, tally: &Mutex<Tally>) -> io
     }
     let buffer = || {
         let buffer = RegisteredBuffer::new(BLOCK_BYTES)?;
-        match buffer.is_registered() {
-            true => Ok(buffer),
-            false => Err(io::Error::other("no registered buffer: raise `ulimit -l`")),
+        if buffer.is_registered() {
+            Ok(buffer)
+        } else {
+            Err(io::Error::other("no registered buffer: raise `ulimit -l`"))
         }
     };
     by_fibers(load.depth, &file, &walk, buffer, tally)

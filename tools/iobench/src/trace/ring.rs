@@ -29,9 +29,10 @@ pub(super) fn submit(batch: &Batch, chain: Range<usize>, zero: &File) -> io::Res
             bytes.as_mut_ptr(),
             batch.tag(index).length(),
         );
-        match batch.entries[index].is_linked {
-            true => read.build().flags(Flags::IO_LINK),
-            false => read.build(),
+        if batch.entries[index].is_linked {
+            read.build().flags(Flags::IO_LINK)
+        } else {
+            read.build()
         }
     };
     let entries: Vec<Entry> = chain.map(entry).collect();

@@ -56,11 +56,12 @@ fn ask(mut server: &TcpStream, stage: &Stage) -> io::Result<()> {
         server.write_all(&message)?;
         let mut echo = [0; MESSAGE_BYTES];
         server.read_exact(&mut echo)?;
-        match echo == message {
-            true => Ok(()),
-            false => Err(io::Error::other(format!(
+        if echo == message {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!(
                 "message {number} came back as {echo:?}"
-            ))),
+            )))
         }
     })
 }

@@ -72,9 +72,10 @@ impl Calls<'_> {
                     false
                 });
                 self.end(job, !is_answered, rng);
-                match is_answered {
-                    true => Ok(()),
-                    false => Err(Failure::Call),
+                if is_answered {
+                    Ok(())
+                } else {
+                    Err(Failure::Call)
                 }
             }
         }

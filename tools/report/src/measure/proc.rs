@@ -38,9 +38,10 @@ impl Cpu {
     #[must_use]
     pub fn total_ns(&self) -> u64 {
         let ticks_ns = self.user_ns + self.system_ns;
-        match ticks_ns > self.threads_ns + TICK_SLACK_NS {
-            true => ticks_ns,
-            false => self.threads_ns,
+        if ticks_ns > self.threads_ns + TICK_SLACK_NS {
+            ticks_ns
+        } else {
+            self.threads_ns
         }
     }
 

@@ -39,9 +39,10 @@ impl Axis {
         let (low, high) = extent(all);
         let (least, most) = extent(medians);
         let is_log = low > 0.0 && most / least >= FIGURES_SPAN_MAX;
-        let range = match is_log {
-            true => 10_f64.powf(low.log10().floor())..high * 1.1,
-            false => low.min(0.0)..if high > 0.0 { high * 1.03 } else { 1.0 },
+        let range = if is_log {
+            10_f64.powf(low.log10().floor())..high * 1.1
+        } else {
+            low.min(0.0)..if high > 0.0 { high * 1.03 } else { 1.0 }
         };
         Axis {
             is_log,
@@ -55,9 +56,10 @@ impl Axis {
     pub(super) fn of_values(values: &[f64], is_log: bool) -> Axis {
         let (low, high) = extent(values);
         // A single value has no extent.
-        let range = match is_log {
-            true => low * 0.95..high * 1.05,
-            false => low.min(0.0)..if high > 0.0 { high * 1.03 } else { 1.0 },
+        let range = if is_log {
+            low * 0.95..high * 1.05
+        } else {
+            low.min(0.0)..if high > 0.0 { high * 1.03 } else { 1.0 }
         };
         Axis {
             is_log,
@@ -93,9 +95,10 @@ impl Ranged for Axis {
 }
 
 fn ticks(range: &Range<f64>, is_log: bool) -> Vec<f64> {
-    match is_log {
-        true => LogCoord::<f64>::from(range.clone().log_scale()).key_points(TICKS),
-        false => RangedCoordf64::from(range.clone()).key_points(TICKS),
+    if is_log {
+        LogCoord::<f64>::from(range.clone().log_scale()).key_points(TICKS)
+    } else {
+        RangedCoordf64::from(range.clone()).key_points(TICKS)
     }
 }
 

@@ -45,9 +45,10 @@ pub(super) fn draw(plot: &Plot, looks: &Looks) -> Option<Plots> {
         axes,
         lines: curves.iter().map(|curve| line(plot, *curve)).collect(),
         // The points of a set have no end.
-        names: match plot.is_scatter {
-            true => Names::Listed,
-            false => Names::AtEnds,
+        names: if plot.is_scatter {
+            Names::Listed
+        } else {
+            Names::AtEnds
         },
     };
     let all = all.draw();

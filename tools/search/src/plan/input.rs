@@ -45,9 +45,10 @@ impl Binary {
             _ => BinaryDetection::quit(NUL),
         };
         // A file that the user names is always searched.
-        let named = match is_text {
-            true => BinaryDetection::none(),
-            false => BinaryDetection::convert(NUL),
+        let named = if is_text {
+            BinaryDetection::none()
+        } else {
+            BinaryDetection::convert(NUL)
         };
         Binary { found, named }
     }
@@ -69,11 +70,12 @@ pub(super) fn searcher(options: &Options, line_numbers: bool) -> anyhow::Result<
             _ if pattern.null_data => LineTerminator::byte(NUL),
             _ => LineTerminator::byte(b'\n'),
         });
-    match output.passthru {
-        true => builder.passthru(true),
-        false => builder
+    if output.passthru {
+        builder.passthru(true)
+    } else {
+        builder
             .before_context(output.before_context.unwrap_or(around))
-            .after_context(output.after_context.unwrap_or(around)),
+            .after_context(output.after_context.unwrap_or(around))
     };
     match options.input.encoding.as_str() {
         "auto" => {}

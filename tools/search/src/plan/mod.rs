@@ -141,9 +141,10 @@ fn mode(options: &Options) -> Mode {
         return Mode::Path;
     }
     // An inverted match has no parts to count, so its lines are counted.
-    let counts_matches = match inverted {
-        true => output.count && output.only_matching,
-        false => output.count_matches || output.count && output.only_matching,
+    let counts_matches = if inverted {
+        output.count && output.only_matching
+    } else {
+        output.count_matches || output.count && output.only_matching
     };
     let kind = match output {
         _ if output.files_without_match && output.quiet => SummaryKind::QuietWithoutMatch,

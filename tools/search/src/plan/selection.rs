@@ -83,9 +83,10 @@ pub(super) fn selection(options: &Options) -> anyhow::Result<Selection> {
         max_filesize: given.max_filesize,
         globs: globs(given, &current)?,
         // The known types take longer to be prepared than a small tree to be searched.
-        types: match has_types || !given.types_add.is_empty() {
-            true => types(options)?,
-            false => Types::empty(),
+        types: if has_types || !given.types_add.is_empty() {
+            types(options)?
+        } else {
+            Types::empty()
         },
         current,
     })
@@ -126,9 +127,10 @@ fn ignore_files(options: &Options) -> IgnoreFiles {
         parent: reads("no-ignore-parent", "ignore-parent"),
         outside_git: given.no_require_git,
         ignores_case: given.ignore_file_case_insensitive,
-        named: match given.no_ignore_files {
-            true => Vec::new(),
-            false => given.ignore_files.clone(),
+        named: if given.no_ignore_files {
+            Vec::new()
+        } else {
+            given.ignore_files.clone()
         },
         messages: !given.no_ignore_messages,
     }

@@ -200,9 +200,10 @@ impl<'a> Reader<'a> {
                 return;
             }
         }
-        self.waits = match begin.was_idle() {
-            true => self.waits + 1,
-            false => self.waits.saturating_sub(1),
+        self.waits = if begin.was_idle() {
+            self.waits + 1
+        } else {
+            self.waits.saturating_sub(1)
         };
         if self.waits == WAITS_MIN {
             self.waits = 0;

@@ -55,9 +55,10 @@ impl View {
         };
         entries.sort_unstable_by(|a, b| {
             let directories = Reverse(a.directory).cmp(&Reverse(b.directory));
-            let keys = match self.is_descending {
-                true => by_key(b, a),
-                false => by_key(a, b),
+            let keys = if self.is_descending {
+                by_key(b, a)
+            } else {
+                by_key(a, b)
             };
             let names = || match self.key {
                 Key::Name => Ordering::Equal,
@@ -91,9 +92,10 @@ impl View {
             (true, true) => (" aria-sort=\"descending\"", " \u{2193}"),
         };
         // The largest and the newest are what people look for.
-        let is_descending = match is_current {
-            true => !self.is_descending,
-            false => key != Key::Name,
+        let is_descending = if is_current {
+            !self.is_descending
+        } else {
+            key != Key::Name
         };
         let other = View {
             key,

@@ -279,11 +279,14 @@ pub(super) fn call_file(operation: &mut FileOperation<'_>) -> rustix::io::Result
             None => rustix::io::writev(file.fd, buffers),
         }
         .map(count_of),
-        FileOperation::Sync { file, data_only } => match data_only {
-            true => rustix::fs::fdatasync(file.fd),
-            false => rustix::fs::fsync(file.fd),
+        FileOperation::Sync { file, data_only } => {
+            let result = if *data_only {
+                rustix::fs::fdatasync(file.fd)
+            } else {
+                rustix::fs::fsync(file.fd)
+            };
+            result.map(|()| 0)
         }
-        .map(|()| 0),
     }
 }
 

@@ -121,9 +121,10 @@ impl<'a> Call<'a> for Connect<'a> {
     }
 
     fn call(&mut self, wait: bool) -> rustix::io::Result<u32> {
-        match wait {
-            true => rustix::net::connect(self.socket.fd, self.address),
-            false => connect_without_waiting(self.socket.fd, self.address),
+        if wait {
+            rustix::net::connect(self.socket.fd, self.address)
+        } else {
+            connect_without_waiting(self.socket.fd, self.address)
         }
         .map(|()| 0)
     }
@@ -225,9 +226,10 @@ impl<'a> Call<'a> for Poll<'a> {
     }
 
     fn call(&mut self, wait: bool) -> rustix::io::Result<u32> {
-        let deadline = match wait {
-            true => Deadline::Never,
-            false => Deadline::Immediate,
+        let deadline = if wait {
+            Deadline::Never
+        } else {
+            Deadline::Immediate
         };
         poll_until(self, deadline)
     }
@@ -275,8 +277,9 @@ pub(super) fn connect_until(
 
 /// Fails with `EAGAIN` if there is no connection to accept.
 pub(super) fn look_for_connection(listener: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    match ready_now(listener, PollFlags::IN)?.is_empty() {
-        true => Err(Errno::AGAIN),
-        false => Ok(()),
+    if ready_now(listener, PollFlags::IN)?.is_empty() {
+        Err(Errno::AGAIN)
+    } else {
+        Ok(())
     }
 }

@@ -468,9 +468,10 @@ impl Driver for Uring {
         let is_busy = woken || is_any_refused || self.ask(Connections::are_done);
         let may_sleep = !is_busy && pause != Some(Duration::ZERO);
         let timeout = timeout.into_iter().chain(pause).min();
-        match self.ask(Connections::are_awaited) {
-            true => self.wait_for_events(may_sleep, timeout),
-            false => self.wait_in_ring(may_sleep, timeout),
+        if self.ask(Connections::are_awaited) {
+            self.wait_for_events(may_sleep, timeout);
+        } else {
+            self.wait_in_ring(may_sleep, timeout);
         }
         for _ in 0..EXTRA_ENTERS_MAX {
             // With deferred task work, a sleeping enter returns with the first completion and leaves the

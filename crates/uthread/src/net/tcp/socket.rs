@@ -215,9 +215,10 @@ impl TcpSocket {
     ///
     /// /// Binds as `TcpListener::bind` does, with a queue of 4,096 connections instead of 128.
     /// fn bind(address: std::net::SocketAddr) -> std::io::Result<TcpListener> {
-    ///     let socket = match address.is_ipv4() {
-    ///         true => TcpSocket::new_v4()?,
-    ///         false => TcpSocket::new_v6()?,
+    ///     let socket = if address.is_ipv4() {
+    ///         TcpSocket::new_v4()?
+    ///     } else {
+    ///         TcpSocket::new_v6()?
     ///     };
     ///     socket.set_reuse_address(true)?;
     ///     socket.bind(address)?;

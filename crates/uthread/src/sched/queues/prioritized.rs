@@ -153,13 +153,12 @@ impl Prioritized {
 
     /// Takes the oldest started fiber of this priority.
     pub(in crate::sched) fn pop(&self, priority: Priority) -> Option<Started> {
-        match self.migrating {
-            false => {
-                let fiber = self.own.of(priority).pop();
-                self.record_own();
-                fiber
-            }
-            true => take(|| self.shared.started.of(priority).steal()),
+        if self.migrating {
+            take(|| self.shared.started.of(priority).steal())
+        } else {
+            let fiber = self.own.of(priority).pop();
+            self.record_own();
+            fiber
         }
     }
 

@@ -141,9 +141,10 @@ impl Ready {
     /// Appends a fiber.
     #[inline]
     pub(crate) fn push(&self, fiber: Started) {
-        match self.is_plain.get() {
-            true => self.staying.push(fiber),
-            false => self.push_by_kind(fiber),
+        if self.is_plain.get() {
+            self.staying.push(fiber);
+        } else {
+            self.push_by_kind(fiber);
         }
     }
 
@@ -200,9 +201,10 @@ impl Ready {
             return self.push_next_by_kind(fiber, now);
         }
         let is_first = self.has_no_next(now);
-        match self.may_run_next(is_first, now) {
-            true => self.put_first(fiber, is_first),
-            false => self.staying.push(fiber),
+        if self.may_run_next(is_first, now) {
+            self.put_first(fiber, is_first);
+        } else {
+            self.staying.push(fiber);
         }
     }
 

@@ -280,17 +280,19 @@ impl Reactor {
     /// Returns the fiber at `index` among those suspended here, if there is one. Called by the owner's loop. If fibers
     /// migrate, others may resume a fiber at any time unless it waits for an operation, which ends under the lock.
     pub(crate) fn suspended(&self, index: usize, migrating: bool) -> Option<&Control> {
-        match migrating {
-            false => self.live.get(index).map(|fiber| fiber.control()),
-            true => self.operations.waiting(index),
+        if migrating {
+            self.operations.waiting(index)
+        } else {
+            self.live.get(index).map(|fiber| fiber.control())
         }
     }
 
     /// Returns a number above all indices of suspended fibers.
     pub(crate) fn suspended_max(&self, migrating: bool) -> usize {
-        match migrating {
-            false => self.live.len(),
-            true => self.operations.indices(),
+        if migrating {
+            self.operations.indices()
+        } else {
+            self.live.len()
         }
     }
 

@@ -185,9 +185,10 @@ impl Operations {
                 debug_assert!(!completion.more, "the fiber waits for a single completion");
                 let result = completion.result;
                 let timed_out = operation.timed_out && op::CANCELLED_RESULTS.contains(&result);
-                let result = match timed_out {
-                    true => OperationResult::TIMED_OUT,
-                    false => OperationResult(result),
+                let result = if timed_out {
+                    OperationResult::TIMED_OUT
+                } else {
+                    OperationResult(result)
                 };
                 fiber.control().operation_result.set(result);
                 (Woken::Resumed(*fiber), false)
@@ -197,9 +198,10 @@ impl Operations {
                 (waiter.map_or(Woken::Nobody, Woken::Unparked), is_full)
             }
         };
-        let timer = match completion.more {
-            true => None,
-            false => self.slots.remove(slot(token)).timer,
+        let timer = if completion.more {
+            None
+        } else {
+            self.slots.remove(slot(token)).timer
         };
         Completed {
             woken,

@@ -135,9 +135,10 @@ impl Shared {
             priorities.find_map(|priority| queues.take_new(priority))
         };
         while let Some(fiber) = self.take_injected().or_else(take_prioritized) {
-            match self.is_abandoned() {
-                true => self.keep_abandoned(fiber),
-                false => fiber.abandon(Box::new(Cancelled)),
+            if self.is_abandoned() {
+                self.keep_abandoned(fiber);
+            } else {
+                fiber.abandon(Box::new(Cancelled));
             }
         }
     }

@@ -244,9 +244,10 @@ impl Shared {
     /// Records whether a worker is away.
     pub(in crate::sched) fn set_away(&self, is_any: bool) {
         // Relaxed: a worker that has gone away without seeing it looks again in the next iteration of its loop.
-        match is_any {
-            true => self.state.fetch_or(AWAY, Ordering::Relaxed),
-            false => self.state.fetch_and(!AWAY, Ordering::Relaxed),
+        if is_any {
+            self.state.fetch_or(AWAY, Ordering::Relaxed)
+        } else {
+            self.state.fetch_and(!AWAY, Ordering::Relaxed)
         };
     }
 

@@ -117,9 +117,10 @@ impl ThreadContext {
         let Some(runtime) = &self.runtime else {
             return self.threads.spawn(fiber, stack_size);
         };
-        match self.is_shut_down() {
-            true => fiber.abandon(Box::new(Cancelled)),
-            false => runtime.inject_late(fiber),
+        if self.is_shut_down() {
+            fiber.abandon(Box::new(Cancelled));
+        } else {
+            runtime.inject_late(fiber);
         }
         Ok(())
     }

@@ -223,10 +223,12 @@ impl Threads {
             fiber: fiber.clone(),
             parker,
         });
-        match fiber.control().limits.is_cancelled(self.is_shut_down()) {
-            false => fiber.run(),
-            true if self.abandonment.get() != Abandonment::None => vanish(),
-            true => fiber.abandon(Box::new(Cancelled)),
+        if !fiber.control().limits.is_cancelled(self.is_shut_down()) {
+            fiber.run();
+        } else if self.abandonment.get() != Abandonment::None {
+            vanish();
+        } else {
+            fiber.abandon(Box::new(Cancelled));
         }
         context::leave();
         self.remove(id, Departure::Ended);
@@ -249,9 +251,10 @@ impl Threads {
             }
         }
         let is_last = members.by_id.is_empty();
-        let abandoned = match is_last {
-            true => mem::take(&mut members.abandoned),
-            false => Vec::new(),
+        let abandoned = if is_last {
+            mem::take(&mut members.abandoned)
+        } else {
+            Vec::new()
         };
         drop(members);
         for fiber in abandoned {

@@ -20,23 +20,23 @@ impl Worker {
     pub(super) fn run_batch(&self) {
         let next_staying = |worker: &Worker, oldest| worker.queues.next_staying(oldest, worker);
         let next_migrating = |worker: &Worker, oldest| worker.queues.next_migrating(oldest, worker);
-        match self.queues.ready.is_plain() {
-            true if self.context.is_none() => {
-                self.run_batch_of(next_staying, Worker::run_plain_fiber);
-            }
-            true => self.run_batch_of(next_staying, Worker::run_fiber),
-            false if self.queues.ready.is_probed() => self.run_probed_batch(),
-            false if self.queues.ready.is_ordered() => {
-                debug_assert!(
-                    !self.sleep.is_searching(),
-                    "it must end its search before it runs what any worker may take"
-                );
-                self.run_short_batch(|_| self.queues.next_by_priority(self));
-            }
-            false if self.queues.ready.has_spent() => {
-                self.run_short_batch(|switch| self.queues.next_beside_spent(switch, self));
-            }
-            false => self.run_batch_of(next_migrating, Worker::run_fiber),
+        let ready = &self.queues.ready;
+        if ready.is_plain() && self.context.is_none() {
+            self.run_batch_of(next_staying, Worker::run_plain_fiber);
+        } else if ready.is_plain() {
+            self.run_batch_of(next_staying, Worker::run_fiber);
+        } else if ready.is_probed() {
+            self.run_probed_batch();
+        } else if ready.is_ordered() {
+            debug_assert!(
+                !self.sleep.is_searching(),
+                "it must end its search before it runs what any worker may take"
+            );
+            self.run_short_batch(|_| self.queues.next_by_priority(self));
+        } else if ready.has_spent() {
+            self.run_short_batch(|switch| self.queues.next_beside_spent(switch, self));
+        } else {
+            self.run_batch_of(next_migrating, Worker::run_fiber);
         }
     }
 

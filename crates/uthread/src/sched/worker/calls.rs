@@ -72,9 +72,10 @@ impl Io {
                         queues.remote.is_submitting.store(true, Ordering::Relaxed);
                     }
                     drop((driver, reactor));
-                    match needs_flush {
-                        true => self.mark_unflushed(queues),
-                        false => self.count_awaited(queues),
+                    if needs_flush {
+                        self.mark_unflushed(queues);
+                    } else {
+                        self.count_awaited(queues);
                     }
                     return Call::Pending(fiber);
                 }

@@ -23,9 +23,10 @@ pub(super) struct Fibers {
 
 impl Fibers {
     pub(super) fn new(queues: &Queues) -> Fibers {
-        let scheduler: Arc<dyn Scheduler> = match queues.migrating {
-            false => Arc::clone(&queues.remote) as Arc<dyn Scheduler>,
-            true => Arc::clone(&queues.shared) as Arc<dyn Scheduler>,
+        let scheduler: Arc<dyn Scheduler> = if queues.migrating {
+            Arc::clone(&queues.shared) as Arc<dyn Scheduler>
+        } else {
+            Arc::clone(&queues.remote) as Arc<dyn Scheduler>
         };
         Fibers {
             destination: Arc::new(scheduler),

@@ -31,13 +31,12 @@ impl Io {
     /// Creates the part of the calling thread's worker, on which the driver was created.
     pub(super) fn new((driver, completions): Pair, queues: &Queues) -> Io {
         let reactor = Reactor::new(completions, driver.now());
-        let reactor = match queues.migrating {
-            false => LocalOrShared::Local(RefCell::new(reactor)),
-            true => {
-                let shared = &queues.remote.reactor;
-                let shared = shared.get_or_init(|| Arc::new(Mutex::new(reactor)));
-                LocalOrShared::Shared(Arc::clone(shared))
-            }
+        let reactor = if queues.migrating {
+            let shared = &queues.remote.reactor;
+            let shared = shared.get_or_init(|| Arc::new(Mutex::new(reactor)));
+            LocalOrShared::Shared(Arc::clone(shared))
+        } else {
+            LocalOrShared::Local(RefCell::new(reactor))
         };
         let driver = DriverCell::new(driver, queues.shared.has_spares());
         if driver.is_shared() {

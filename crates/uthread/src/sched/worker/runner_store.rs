@@ -86,25 +86,26 @@ impl RunnerStore {
     ///
     /// Any error that `pthread_create(3)` reports for a block. The stack has then gone back.
     pub(super) fn on(&self, stack: Stack) -> io::Result<Runner> {
-        match self.has_blocks() {
-            false => Ok(Runner::new(stack)),
-            true => Runner::with_thread_locals(stack).map_err(|(stack, error)| {
-                match self.shared.stacks.is_ordinary(stack.extent()) {
-                    true => self.shared.stacks.give([stack]),
-                    false => self.shared.stacks.give_larger(stack),
+        if self.has_blocks() {
+            Runner::with_thread_locals(stack).map_err(|(stack, error)| {
+                if self.shared.stacks.is_ordinary(stack.extent()) {
+                    self.shared.stacks.give([stack]);
+                } else {
+                    self.shared.stacks.give_larger(stack);
                 }
                 error
-            }),
+            })
+        } else {
+            Ok(Runner::new(stack))
         }
     }
 
     /// Creates a runner for a fiber that only drops its captures. If there is no memory for a block, it has none.
     pub(super) fn on_reserve(&self, stack: Stack) -> Runner {
-        match self.has_blocks() {
-            false => Runner::new(stack),
-            true => {
-                Runner::with_thread_locals(stack).unwrap_or_else(|(stack, _)| Runner::new(stack))
-            }
+        if self.has_blocks() {
+            Runner::with_thread_locals(stack).unwrap_or_else(|(stack, _)| Runner::new(stack))
+        } else {
+            Runner::new(stack)
         }
     }
 

@@ -98,12 +98,11 @@ impl Worker {
 
     #[inline(never)]
     fn pause_alerted(&self, fiber: Started, pause: Pause) {
-        match self.queues.alerts.has(Alerts::PANICS) {
-            true => self.pause_checked(fiber, pause),
-            false => {
-                current::set_running(None);
-                self.pass_on(fiber, pause);
-            }
+        if self.queues.alerts.has(Alerts::PANICS) {
+            self.pause_checked(fiber, pause);
+        } else {
+            current::set_running(None);
+            self.pass_on(fiber, pause);
         }
     }
 

@@ -40,12 +40,12 @@ impl Worker {
 
     /// Takes ready fibers from elsewhere. Returns one, and may queue others.
     fn take_started(&self) -> Option<Started> {
-        match self.queues.ready.is_plain() {
-            true => None,
-            false => self
-                .queues
+        if self.queues.ready.is_plain() {
+            None
+        } else {
+            self.queues
                 .next_ordered(self)
-                .or_else(|| self.take_migrating()),
+                .or_else(|| self.take_migrating())
         }
     }
 

@@ -65,9 +65,10 @@ impl Ending {
         io.cancel_fibers();
         io.cancel_late(queues);
         // If fibers migrate, one may have begun an operation on a worker that has cancelled its own already.
-        let end = match queues.migrating {
-            false => fiber::wake,
-            true => fiber::end_wait,
+        let end = if queues.migrating {
+            fiber::end_wait
+        } else {
+            fiber::wake
         };
         live.iter().for_each(end);
     }

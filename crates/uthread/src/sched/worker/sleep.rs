@@ -60,13 +60,15 @@ impl Sleep {
         }
         let next = io.reactor.lock().next_deadline();
         let next = next.map(|deadline| deadline.saturating_duration_since(io.now()));
-        let next = match queues.do_others_have_handed() {
-            false => next,
-            true => Some(next.map_or(STUCK, |next| next.min(STUCK))),
+        let next = if queues.do_others_have_handed() {
+            Some(next.map_or(STUCK, |next| next.min(STUCK)))
+        } else {
+            next
         };
-        match ending.has_begun() {
-            false => next,
-            true => ending.rest(queues, io, next),
+        if ending.has_begun() {
+            ending.rest(queues, io, next)
+        } else {
+            next
         }
     }
 

@@ -274,10 +274,12 @@ impl<T> Channel<T> {
         if state.senders == 0 {
             return Some(Err(RecvError));
         }
-        state.receiver = match waits {
-            false => Receiving::Not,
-            true if caller::is_caller(self.usual_receiver()) => Receiving::Usual,
-            true => Receiving::Unusual(Side::Waits(caller::wake_handle())),
+        state.receiver = if !waits {
+            Receiving::Not
+        } else if caller::is_caller(self.usual_receiver()) {
+            Receiving::Usual
+        } else {
+            Receiving::Unusual(Side::Waits(caller::wake_handle()))
         };
         None
     }

@@ -147,9 +147,10 @@ macro_rules! __select {
     };
     ([$($arms:tt)*] $verb:ident($($argument:expr),* $(,)?) if $guard:expr => $($rest:tt)+) => {
         $crate::__select!(@body [$($arms)*] {
-            $crate::sync::select::guarded(match $guard {
-                true => ::std::option::Option::Some($crate::sync::select::$verb($($argument),*)),
-                false => ::std::option::Option::None,
+            $crate::sync::select::guarded(if $guard {
+                ::std::option::Option::Some($crate::sync::select::$verb($($argument),*))
+            } else {
+                ::std::option::Option::None
             })
         } { _ } $($rest)+)
     };
@@ -160,9 +161,10 @@ macro_rules! __select {
     };
     ([$($arms:tt)*] $verb:ident($($argument:expr),* $(,)?) -> $output:pat if $guard:expr => $($rest:tt)+) => {
         $crate::__select!(@body [$($arms)*] {
-            $crate::sync::select::guarded(match $guard {
-                true => ::std::option::Option::Some($crate::sync::select::$verb($($argument),*)),
-                false => ::std::option::Option::None,
+            $crate::sync::select::guarded(if $guard {
+                ::std::option::Option::Some($crate::sync::select::$verb($($argument),*))
+            } else {
+                ::std::option::Option::None
             })
         } { $output } $($rest)+)
     };

@@ -139,10 +139,7 @@ impl Permits {
             count += 1;
         }
         let woken = queue.dequeue(count);
-        let more = match queue.is_longer_than(0) {
-            true => QUEUED,
-            false => 0,
-        };
+        let more = if queue.is_longer_than(0) { QUEUED } else { 0 };
         // Release, on behalf of those who returned the permits. No other write happens while QUEUED is set.
         self.state.store((free * PERMIT) | more, Ordering::Release);
         woken

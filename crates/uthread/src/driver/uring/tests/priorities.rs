@@ -79,9 +79,12 @@ fn chains_stay_together_whatever_their_priorities_are() {
     for (mut ring, mut completions) in rings() {
         for seed in 0..20 {
             let mut random = fastrand::Rng::with_seed(seed);
-            let chain = |_| match random.bool() {
-                true => Raw::new([fails().flags(Flags::IO_LINK), nop()]),
-                false => Raw::new([nop()]),
+            let chain = |_| {
+                if random.bool() {
+                    Raw::new([fails().flags(Flags::IO_LINK), nop()])
+                } else {
+                    Raw::new([nop()])
+                }
             };
             let mut raws = Vec::from_iter((0..12).map(chain));
             let mut operations = Vec::from_iter(raws.iter_mut().map(Raw::operation));

@@ -298,10 +298,7 @@ fn each_of_many_operations_completes_once() {
         let left = COUNT - done.len();
         done.extend(settle(&mut ring, &mut completions, left));
         done.sort_unstable();
-        let result = |is_ready: &bool| match is_ready {
-            true => HUNG_UP,
-            false => -libc::ECANCELED,
-        };
+        let result = |is_ready: &bool| if *is_ready { HUNG_UP } else { -libc::ECANCELED };
         let expected = (0..).zip(is_ready.iter().map(result));
         assert!(expected.eq(done), "seed {seed}");
     }

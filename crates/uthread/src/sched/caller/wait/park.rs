@@ -192,10 +192,11 @@ pub(crate) fn sleep_until(time: Instant) {
     }
     // The caller may be unwinding already, and must not delay the end.
     while !is_cancelled() && now() < time {
-        match in_fiber() {
-            true => park_deadline(time),
+        if in_fiber() {
+            park_deadline(time);
+        } else {
             // Not a park, which would consume the wake-up of the next one.
-            false => native::sleep_until(cancellation::earliest(Some(time)).unwrap_or(time)),
+            native::sleep_until(cancellation::earliest(Some(time)).unwrap_or(time));
         }
     }
     unwind_if_cancelled();

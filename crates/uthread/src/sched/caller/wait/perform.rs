@@ -113,9 +113,11 @@ fn perform_on_thread(operation: &mut Operation<'_>, timeout: Option<Duration>) -
 
 /// Decides how a thread continues after a signal has interrupted its call. A fiber ignores signals, as on a worker.
 fn interrupted() -> Interrupted {
-    match in_fiber() {
-        true if is_cancelled() => Interrupted::Cancelled,
-        true => Interrupted::Again,
-        false => Interrupted::Reported,
+    if !in_fiber() {
+        Interrupted::Reported
+    } else if is_cancelled() {
+        Interrupted::Cancelled
+    } else {
+        Interrupted::Again
     }
 }

@@ -72,9 +72,10 @@ impl Queues {
     /// Counts a worker that was woken, or that need not be.
     pub(in crate::sched) fn count_wake(&self, sent: bool) {
         let counters = &self.remote.counters;
-        match sent {
-            true => counters.wakes_sent.add(1),
-            false => counters.wakes_spared.add(1),
+        if sent {
+            counters.wakes_sent.add(1);
+        } else {
+            counters.wakes_spared.add(1);
         }
     }
 

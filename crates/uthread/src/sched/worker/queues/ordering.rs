@@ -51,9 +51,10 @@ impl Queues {
     /// Takes a normal fiber, as a worker without priorities does.
     fn next_normal(&self, pick: &Pick, starter: &impl Starter) -> Option<Started> {
         let oldest = self.start_oldest_in_turn(pick.number, starter);
-        match self.migrating {
-            false => self.next_staying(oldest, starter),
-            true => oldest.or_else(|| self.next_stealable(starter)),
+        if self.migrating {
+            oldest.or_else(|| self.next_stealable(starter))
+        } else {
+            self.next_staying(oldest, starter)
         }
     }
 }
@@ -71,8 +72,9 @@ fn next_prioritized(
             .take_new(priority)
             .and_then(|fiber| starter.start(fiber))
     };
-    match pick.number.is_multiple_of(NEW_FIBER_TURN) {
-        true => start_new().or_else(|| prioritized.pop(priority)),
-        false => prioritized.pop(priority).or_else(start_new),
+    if pick.number.is_multiple_of(NEW_FIBER_TURN) {
+        start_new().or_else(|| prioritized.pop(priority))
+    } else {
+        prioritized.pop(priority).or_else(start_new)
     }
 }

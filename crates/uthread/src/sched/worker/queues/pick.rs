@@ -77,9 +77,10 @@ impl Queues {
         starter: &impl Starter,
     ) -> Option<Started> {
         // Checked first: a steal costs a fence, even if there is nothing.
-        match number.is_multiple_of(NEW_FIBER_TURN) && !self.new.is_empty() {
-            true => self.start_oldest(starter),
-            false => None,
+        if number.is_multiple_of(NEW_FIBER_TURN) && !self.new.is_empty() {
+            self.start_oldest(starter)
+        } else {
+            None
         }
     }
 

@@ -21,9 +21,10 @@ impl Queues {
 
     /// Appends a fiber that only this worker may run to the ready fibers.
     pub(in crate::sched) fn make_ready_here(&self, fiber: Started) {
-        match self.migrating {
-            false => self.ready.push(fiber),
-            true => self.ready.push_staying(fiber),
+        if self.migrating {
+            self.ready.push_staying(fiber);
+        } else {
+            self.ready.push(fiber);
         }
     }
 
