@@ -8,16 +8,20 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use uthread::sync::mpsc;
-use uthread::thread::{current, park_timeout, try_block_on};
+use uthread::thread::{Cancelled, current, park_timeout, try_block_on};
+use uthread::time::Elapsed;
 use uthread::{block_on, shield, sleep, spawn, timeout};
 
+use crate::fixtures::dedicated::{dedicated, waiting};
 use crate::fixtures::sides::{
-    assert_ends_with_runtime, assert_neighbour_runs, is_cancelled, mixed,
+    Side, assert_ends_with_runtime, assert_neighbour_runs, is_cancelled, mixed,
 };
 use crate::harness::place::Place;
 use crate::harness::turns::lets_others_run;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
+use crate::support::errno;
 
 behaviours![
     (
@@ -42,6 +46,8 @@ behaviours![
             cancellation_drops_the_future,
             cancellation_is_an_error_for_who_asks_for_it,
             the_end_of_the_runtime_ends_the_wait,
+            a_waker_of_a_fiber_or_thread_wakes_a_dedicated_fiber,
+            dedicated_fibers_drop_a_future_that_is_cancelled_or_late,
         ]
     ),
 ];
@@ -280,4 +286,51 @@ fn the_end_of_the_runtime_ends_the_wait(place: Place) {
             sleep(LONG);
         });
     });
+}
+
+fn a_waker_of_a_fiber_or_thread_wakes_a_dedicated_fiber(place: Place) {
+    let runtime = place.runtime();
+    for waking in [Side::Fiber(&runtime), Side::Thread] {
+        for is_asleep in [true, false] {
+            for _ in 0..20 {
+                let gate = Gate::default();
+                let opened = gate.clone();
+                let wait = move || {
+                    block_on(gate);
+                    block_on(yields(3));
+                    7
+                };
+                let waiter = match is_asleep {
+                    true => waiting(&runtime, wait),
+                    false => runtime.run(|| dedicated(wait)),
+                };
+                waking.start(move || opened.open()).join();
+                assert_eq!(waiter.join().unwrap(), 7);
+            }
+        }
+    }
+}
+
+fn dedicated_fibers_drop_a_future_that_is_cancelled_or_late(place: Place) {
+    let runtime = place.runtime();
+    let dropped = Arc::new(AtomicBool::new(false));
+    let endless = || Endless(Arc::clone(&dropped));
+    let is_dropped = || dropped.swap(false, Ordering::SeqCst);
+
+    let future = endless();
+    let cancelled = waiting(&runtime, || block_on(future));
+    cancelled.cancel();
+    assert!(cancelled.join().unwrap_err().is::<Cancelled>());
+    assert!(is_dropped());
+
+    let future = endless();
+    let refused = waiting(&runtime, || try_block_on(future));
+    refused.cancel();
+    assert_eq!(errno(refused.join().unwrap()), Errno::CANCELED);
+    assert!(is_dropped());
+
+    let future = endless();
+    let late = runtime.run(|| dedicated(|| timeout(SHORT, || block_on(future))));
+    assert_eq!(late.join().unwrap(), Err(Elapsed));
+    assert!(is_dropped());
 }
