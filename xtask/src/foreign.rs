@@ -22,9 +22,8 @@ mod table;
 
 mod report;
 
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{env, fs, io, process};
 
 use crate::kernels::programs::target;
 use plan::{CRATES, Crate, DRIVERS};
@@ -118,7 +117,9 @@ fn try_crate(
         }
         for driver in drivers {
             let logs = folder.join("logs").join(of.name).join(driver);
-            let temporary = folder.join("tmp");
+            // Outside of the target folder: inside a Git work tree, ripgrep applies `.gitignore` files, and a test of it
+            // expects that it does not.
+            let temporary = env::temp_dir().join(format!("uthread-foreign-{}", process::id()));
             let refused = refused.iter().map(|test| (test.clone(), Verdict::Failed));
             let mut tests: Tests = refused.collect();
             for program in &programs {
@@ -126,6 +127,9 @@ fn try_crate(
                 tests.extend(trial::run(
                     program, &names, driver, of.at_once, &logs, &temporary,
                 )?);
+            }
+            if temporary.exists() {
+                fs::remove_dir_all(&temporary)?;
             }
             let passed = tests.iter().filter(|(_, it)| *it == Verdict::Passed);
             let (passed, count) = (passed.count(), tests.len());
