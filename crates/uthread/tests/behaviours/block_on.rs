@@ -300,9 +300,10 @@ fn a_waker_of_a_fiber_or_thread_wakes_a_dedicated_fiber(place: Place) {
                     block_on(yields(3));
                     7
                 };
-                let waiter = match is_asleep {
-                    true => waiting(&runtime, wait),
-                    false => runtime.run(|| dedicated(wait)),
+                let waiter = if is_asleep {
+                    waiting(&runtime, wait)
+                } else {
+                    runtime.run(|| dedicated(wait))
                 };
                 waking.start(move || opened.open()).join();
                 assert_eq!(waiter.join().unwrap(), 7);
