@@ -300,7 +300,7 @@ fn a_resting_worker_takes_mail() {
                     ring.wake();
                 }
                 // Nobody wakes it for work that others take.
-                assert!(!idle.wanted() && !idle.claim(&sleeper) && idle.are_all_busy());
+                assert!(!idle.wanted() && !idle.claim(&sleeper) && idle.all_busy());
             })
         };
         let mut taken = 0;

@@ -184,7 +184,7 @@ const PERMITTED: [(usize, bool, bool); 6] = [
 ];
 
 fn permission(context: &mut Context) -> Outcome {
-    must_have_flag(context)?;
+    require_flag(context)?;
     for (setting, has_capability, may) in PERMITTED {
         context.set(PERMISSION, setting)?;
         for kind in [Kind::Plain, Kind::Polled] {
@@ -212,7 +212,7 @@ fn permission(context: &mut Context) -> Outcome {
 
 /// Takes the permission away from a ring that has used the flag, and gives it back.
 fn permission_while_in_use(context: &mut Context) -> Outcome {
-    must_have_flag(context)?;
+    require_flag(context)?;
     let items = order::parse("n u n");
     let mut ring = context.ring(Kind::SubmitAll)?;
     context.set(PERMISSION, 0)?;
@@ -239,7 +239,7 @@ fn permission_while_in_use(context: &mut Context) -> Outcome {
 }
 
 fn restricted_rings(context: &mut Context) -> Outcome {
-    must_have_flag(context)?;
+    require_flag(context)?;
     let mut without = Ring::restricted(io_uring::squeue::Flags::IO_LINK)?;
     for _ in 0..2 {
         match without.probe() {
@@ -256,7 +256,7 @@ fn restricted_rings(context: &mut Context) -> Outcome {
     Ok("EACCES unless the ring allows the flag".to_owned())
 }
 
-fn must_have_flag(context: &Context) -> io::Result<()> {
+fn require_flag(context: &Context) -> io::Result<()> {
     if context.has_flag {
         Ok(())
     } else {

@@ -1,5 +1,8 @@
 //! Documentation reads as `std`'s does: a summary line starts with a verb or a noun, and an `# Errors` section names kinds
-//! of error and their causes. The name of a function, such as a test, starts with its subject or a verb.
+//! of error and their causes. The name of a function, such as a test, starts with its subject or a verb, and that of a predicate
+//! is no question.
+
+use std::iter;
 
 use super::Finding;
 use super::chapters::GUIDE;
@@ -29,6 +32,12 @@ const PRONOUNS: [&str; 9] = [
 
 const NAME_REMEDY: &str = "name the subject: where a test fails, its name is read without its code";
 
+/// First words of a name that asks a question.
+const QUESTIONS: [&str; 6] = ["are", "did", "do", "does", "have", "were"];
+
+const QUESTION_REMEDY: &str =
+    "name a predicate as `std` does: `is_empty`, `has_waiters`, `all_ended` or `panics`";
+
 const ERRORS_REMEDY: &str = "name kinds and causes, as in \"`NotFound` if there is no such file\" or \"The errors of [`open`]\"";
 
 /// An `# Errors` section with fewer words has to name a kind or a call.
@@ -45,9 +54,9 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     }
     for (path, _) in tree.sources() {
         for (text, line) in tree.text(path).lines().zip(1..) {
-            if let Some(pronoun) = pronoun_of_function(text) {
-                let what = format!("the name of a function starts with \"{pronoun}\"");
-                findings.push(Finding::new(path, line, what, NAME_REMEDY));
+            if let Some((opening, remedy)) = opening_of_function(text) {
+                let what = format!("the name of a function starts with \"{opening}\"");
+                findings.push(Finding::new(path, line, what, remedy));
             }
         }
         for comment in comments(tree.text(path)) {
@@ -64,15 +73,17 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns the pronoun with which the name of a function begins, if the line defines one.
-fn pronoun_of_function(line: &str) -> Option<&'static str> {
+/// Returns the rejected word that the name of a function starts with, and its remedy, if the line defines one.
+fn opening_of_function(line: &str) -> Option<(&'static str, &'static str)> {
     let (before, name) = line.split_once("fn ")?;
     let is_qualifier = |word: &str| {
         matches!(word, "async" | "const" | "extern" | "\"C\"" | "unsafe") || word.starts_with("pub")
     };
     let is_definition = before.split_whitespace().all(is_qualifier);
     let (first, _) = name.split_once('_').filter(|_| is_definition)?;
-    PRONOUNS.into_iter().find(|pronoun| *pronoun == first)
+    let pronouns = PRONOUNS.into_iter().zip(iter::repeat(NAME_REMEDY));
+    let questions = QUESTIONS.into_iter().zip(iter::repeat(QUESTION_REMEDY));
+    pronouns.chain(questions).find(|(word, _)| *word == first)
 }
 
 /// A doc comment: the text of its lines, each with its number.
@@ -209,10 +220,12 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_function_must_have_a_subject() {
-        for name in ["what_is_there", "it_ends", "those_who_wait", "who_waits"] {
-            let pronoun = name.split('_').next().unwrap();
-            let expected = format!("a.rs:2: the name of a function starts with \"{pronoun}\"");
+    fn the_name_of_a_function_must_have_a_subject_and_ask_nothing() {
+        let pronouns = ["what_is_there", "it_ends", "those_who_wait", "who_waits"];
+        let questions = QUESTIONS.map(|word| format!("{word}_any_left"));
+        for name in pronouns.map(String::from).into_iter().chain(questions) {
+            let opening = name.split('_').next().unwrap();
+            let expected = format!("a.rs:2: the name of a function starts with \"{opening}\"");
             for before in ["", "    ", "pub(crate) const ", "pub unsafe extern \"C\" "] {
                 let source = format!("//! A.\n{before}fn {name}() {{}}\n");
                 plant(check, &GOOD, ("a.rs", &source), &[&expected]);
@@ -223,6 +236,9 @@ mod tests {
             "fn whatever() {}",
             "// The fn what_is.",
             "fn it() {}",
+            "fn dot_product() {}",
+            "fn are() {}",
+            "fn has_waiters() {}",
         ] {
             let source = format!("//! A.\n{line}\n");
             plant(check, &GOOD, ("a.rs", &source), &[]);

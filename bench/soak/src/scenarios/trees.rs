@@ -181,10 +181,10 @@ pub(super) fn panics(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> 
         return Ok(());
     }
     let payload = handle.join().err().ok_or_else(|| broken("no panic"))?;
-    was_planned(&*payload, number)
+    expect_planned(&*payload, number)
 }
 
-fn was_planned(payload: &(dyn std::any::Any + Send), number: u64) -> io::Result<()> {
+fn expect_planned(payload: &(dyn std::any::Any + Send), number: u64) -> io::Result<()> {
     if payload.is::<Cancelled>() {
         return Err(rustix::io::Errno::CANCELED.into());
     }
@@ -209,7 +209,7 @@ pub(super) fn panics_in_scope(stage: &Arc<Stage>, random: &mut Random) -> io::Re
     }));
     match scoped {
         Ok(Some(payload)) => {
-            was_planned(&*payload, number)?;
+            expect_planned(&*payload, number)?;
             stage.expect_waited(beside == number, "a fiber of the scope did not run")
         }
         Ok(None) => Err(broken("no panic")),
@@ -242,7 +242,7 @@ pub(super) fn waits_in_destructors(stage: &Arc<Stage>, random: &mut Random) -> i
     let count = 2 * handles.len();
     for (number, handle) in (0..).zip(handles) {
         if let Err(payload) = handle.join() {
-            was_planned(&*payload, number)?;
+            expect_planned(&*payload, number)?;
         }
     }
     let dropped = dropped.load(Ordering::Relaxed);

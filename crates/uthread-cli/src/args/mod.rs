@@ -263,7 +263,7 @@ pub(crate) struct CountersArgs {
 
 impl CountersArgs {
     /// Returns `true` if counters are to be served.
-    pub(crate) fn are_wanted(&self) -> bool {
+    pub(crate) fn is_enabled(&self) -> bool {
         self.counters.is_some()
     }
 }

@@ -140,7 +140,7 @@ fn start(args: &ServeArgs) -> anyhow::Result<Started> {
         error_pages: ErrorPages::load(args.error_pages.as_deref())?,
         listing: !args.no_listing,
     };
-    let runtime = runtime::start(&args.server, args.counters.are_wanted())?;
+    let runtime = runtime::start(&args.server, args.counters.is_enabled())?;
     let listening = listen(&args.listen, &args.server)?;
     let counters_listener = counters::listen(&args.counters)?;
     let peers = Arc::new(Peers::new(args.max_connections.get()));

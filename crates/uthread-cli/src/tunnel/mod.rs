@@ -98,7 +98,7 @@ struct Started {
 
 /// Prepares everything that can fail because of wrong arguments or settings, before the first connection.
 fn start(args: &TunnelArgs) -> anyhow::Result<Started> {
-    let runtime = runtime::start(&args.server, args.counters.are_wanted())?;
+    let runtime = runtime::start(&args.server, args.counters.is_enabled())?;
     let listening = listen(&args.listen, &args.server)?;
     // Accepted sockets inherit it (tcp(7)).
     if let Listener::Tcp(listener) = &listening.listener {

@@ -20,7 +20,7 @@ pub(super) const EVENTS_MAX: usize = 64;
 static PRECISE: AtomicBool = AtomicBool::new(true);
 
 /// Returns `true` if waits have a finer resolution than milliseconds.
-pub(super) fn are_waits_precise() -> bool {
+pub(super) fn has_precise_waits() -> bool {
     let buffer = &mut Events::new().0;
     // Not an open descriptor: only whether the call exists is of interest.
     #[allow(unsafe_code, reason = "a number that is no descriptor's")]
@@ -40,7 +40,7 @@ pub(super) fn listen(
 }
 
 /// Returns `true` if a wait would return at once.
-pub(super) fn are_there(epoll: BorrowedFd<'_>) -> bool {
+pub(super) fn is_ready(epoll: BorrowedFd<'_>) -> bool {
     native::ready_now(epoll, PollFlags::IN).is_ok_and(|ready| !ready.is_empty())
 }
 

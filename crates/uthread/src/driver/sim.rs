@@ -176,8 +176,8 @@ impl WaitView {
 
     /// Returns `true` if every cancelled operation is known to have ended. Otherwise the worker does not
     /// sleep for long.
-    pub(crate) fn are_cancellations_over(&self) -> bool {
-        self.arrivals.cancellations.are_over()
+    pub(crate) fn has_settled_cancellations(&self) -> bool {
+        self.arrivals.cancellations.is_settled()
     }
 }
 

@@ -55,7 +55,7 @@ impl Children {
 
     /// Counts a fiber that ends by unwinding.
     pub(super) fn acknowledge_end(&self, payload: &Payload) {
-        // Relaxed: read after `have_ended`, which orders it.
+        // Relaxed: read after `all_ended`, which orders it.
         self.count_of(payload).fetch_add(1, Ordering::Relaxed);
     }
 
@@ -79,7 +79,7 @@ impl Children {
             .running
             .remove(control.index_in_scope.get() as usize);
         drop(member);
-        // Release pairs with the acquire in `have_ended`: all effects of the child are visible then.
+        // Release pairs with the acquire in `all_ended`: all effects of the child are visible then.
         if self.running.fetch_sub(1, Ordering::Release) == 1 {
             self.parent.wake();
         }
@@ -104,7 +104,7 @@ impl Children {
     }
 
     /// Returns `true` if all fibers have ended; their effects are visible then.
-    pub(crate) fn have_ended(&self) -> bool {
+    pub(crate) fn all_ended(&self) -> bool {
         self.running.load(Ordering::Acquire) == 0
     }
 
@@ -114,7 +114,7 @@ impl Children {
     }
 
     /// Returns `true` if a fiber was cancelled and not joined. Meaningful once all have ended.
-    pub(crate) fn were_cut_off(&self) -> bool {
+    pub(crate) fn any_cut_off(&self) -> bool {
         self.cut_off.load(Ordering::Relaxed) > 0
     }
 

@@ -93,11 +93,11 @@ impl Limits {
         self.inner.get().is_some()
     }
 
-    /// Returns `false` if the fiber may wait without limit and its priority is normal, so that there is nothing else to
+    /// Returns `true` if the fiber may wait without limit and its priority is normal, so that there is nothing else to
     /// check.
     #[inline(always)]
-    pub(crate) fn are_any(&self) -> bool {
-        self.state.load(Ordering::Relaxed) != 0
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == 0
     }
 
     /// Returns the priority of the fiber's present work. Called by the fiber, or by the holder of the suspended fiber.

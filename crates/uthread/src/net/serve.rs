@@ -312,10 +312,10 @@ impl Permits {
 
     /// Waits until all permits are returned, at most for `time`. Returns `false` if some are not.
     fn await_all(&self, time: Duration) -> io::Result<bool> {
-        let are_all_free = |state: &State| state.free == self.connections_max;
+        let all_free = |state: &State| state.free == self.connections_max;
         let deadline = caller::after(caller::now(), time);
-        self.wait_until(Some(deadline), are_all_free)?;
-        Ok(are_all_free(&self.lock()))
+        self.wait_until(Some(deadline), all_free)?;
+        Ok(all_free(&self.lock()))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

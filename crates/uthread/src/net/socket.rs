@@ -17,7 +17,7 @@ use rustix::net::{Shutdown, SocketAddrAny};
 
 use super::settings::Settings;
 use crate::op::Operation;
-use crate::op::buffers::are_empty;
+use crate::op::buffers::all_empty;
 use crate::op::message::{Header, Message};
 use crate::op::net::{self, SocketOperation};
 use crate::op::peer_address::PeerAddress;
@@ -152,7 +152,7 @@ impl<S: Inner> Socket<S> {
     /// Receives into several buffers by one call. Unlike a receive into one buffer, it returns at once if the
     /// buffers are empty: `std` calls `readv`, which does not look at the socket in that case.
     pub(super) fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        if are_empty(buffers) {
+        if all_empty(buffers) {
             return turn::begin_call().map(|()| 0);
         }
         let mut header = Header::new();
@@ -162,7 +162,7 @@ impl<S: Inner> Socket<S> {
 
     /// Sends several buffers by one call. Returns at once if they are empty, as `writev` does.
     pub(super) fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        if are_empty(buffers) {
+        if all_empty(buffers) {
             return turn::begin_call().map(|()| 0);
         }
         let mut header = Header::new();

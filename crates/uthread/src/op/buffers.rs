@@ -13,7 +13,7 @@ use super::TRANSFER_BYTES_MAX;
 pub(super) const BUFFERS_MAX: usize = 1024;
 
 /// Returns `true` if the buffers that one request uses are all empty.
-pub(crate) fn are_empty(buffers: &[impl Deref<Target = [u8]>]) -> bool {
+pub(crate) fn all_empty(buffers: &[impl Deref<Target = [u8]>]) -> bool {
     buffers
         .iter()
         .take(BUFFERS_MAX)

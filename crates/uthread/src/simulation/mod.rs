@@ -160,7 +160,7 @@ impl Simulation {
         for simulated in &self.workers {
             simulated.worker.assert_nothing_waits();
             assert!(
-                simulated.watch.are_cancellations_over(),
+                simulated.watch.has_settled_cancellations(),
                 "a cancellation is left"
             );
         }

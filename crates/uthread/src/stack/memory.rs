@@ -35,7 +35,7 @@ impl Guards {
 
     /// Installs the guard at the low end of a stack that was never handed out.
     pub(super) fn install(&self, limit: usize) -> io::Result<()> {
-        if self.are_regions() {
+        if self.uses_regions() {
             match guard_by_region(limit) {
                 Ok(()) => return Ok(()),
                 Err(rustix::io::Errno::INVAL) => self.give_up_regions(),
@@ -52,7 +52,7 @@ impl Guards {
     ///
     /// The error for the first stack. Errors for the others are left to the next call.
     pub(super) fn install_all(&self, limits: &[usize]) -> io::Result<usize> {
-        let mut guarded = if self.are_regions() {
+        let mut guarded = if self.uses_regions() {
             advise_at_once(limits, guard_size(), MADV_GUARD_INSTALL)
         } else {
             0
@@ -70,7 +70,7 @@ impl Guards {
     /// Removes the guard regions of stacks that are not in use. Guards made by `mprotect` stay.
     #[allow(unsafe_code, reason = "rustix does not name the guard advice yet")]
     pub(super) fn remove(&self, limits: &[usize]) {
-        if !self.are_regions() {
+        if !self.uses_regions() {
             return;
         }
         let removed = advise_at_once(limits, guard_size(), MADV_GUARD_REMOVE);
@@ -83,7 +83,7 @@ impl Guards {
     }
 
     /// Returns `true` if guards are regions, as far as known.
-    pub(super) fn are_regions(&self) -> bool {
+    pub(super) fn uses_regions(&self) -> bool {
         // Relaxed: a late reader only tries the newer method once more.
         self.regions.load(Ordering::Relaxed)
     }

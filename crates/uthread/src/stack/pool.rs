@@ -250,7 +250,7 @@ pub(crate) fn has_guard_regions() -> io::Result<bool> {
     let mut stacks = Vec::new();
     pool.take(&mut stacks)?;
     pool.give(stacks);
-    Ok(pool.guards.are_regions())
+    Ok(pool.guards.uses_regions())
 }
 
 impl Drop for Pool {
@@ -385,7 +385,7 @@ mod tests {
         let pool = Pool::new(STACK_SIZE_MIN);
         let before = mappings();
         let stacks = take(&pool, 10_000);
-        if pool.guards.are_regions() {
+        if pool.guards.uses_regions() {
             // Concurrent tests return their stacks meanwhile.
             assert!(mappings() < before + 100);
         }

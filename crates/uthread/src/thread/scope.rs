@@ -57,7 +57,7 @@ where
     match result {
         Err(payload) => panic::resume_unwind(payload),
         Ok(value) => {
-            if scope.children.were_cut_off() {
+            if scope.children.any_cut_off() {
                 // The caller is unwound like its fibers, without a panic message.
                 cancellation::unwind_if_ending();
             }
@@ -73,7 +73,7 @@ where
 /// Panics if a fiber panicked that was not joined, unless the caller is unwinding already.
 pub(super) fn await_end(children: &Children, unwinds: bool) {
     // Soundness depends on this wait: no fiber of the scope, and so no borrow, is used after it.
-    wait::park_until_or_cancel(|| children.have_ended(), || children.cancel());
+    wait::park_until_or_cancel(|| children.all_ended(), || children.cancel());
     assert!(
         unwinds || !children.panicked(),
         "a fiber of the scope panicked"

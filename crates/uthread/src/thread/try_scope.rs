@@ -91,7 +91,7 @@ where
         }
         (Err(payload), None) => panic::resume_unwind(payload),
         (Ok(Some(value)), None) => {
-            if failure.children.were_cut_off() {
+            if failure.children.any_cut_off() {
                 cancellation::unwind_if_ending();
             }
             Ok(value)

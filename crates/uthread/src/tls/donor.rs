@@ -365,17 +365,17 @@ fn find_cleared(
     untold: Option<Cleared>,
 ) -> Option<Cleared> {
     let (thread, word) = words.clone().next()?;
-    let are_alike = |is_alike: &dyn Fn(usize, usize) -> bool| {
+    let all_match = |is_alike: &dyn Fn(usize, usize) -> bool| {
         (words.clone()).all(|(thread, word)| is_alike(thread, word))
     };
-    if are_alike(&|_, word| word == 0) {
+    if all_match(&|_, word| word == 0) {
         return untold;
     }
     let offset = word.wrapping_sub(thread);
-    if are_alike(&|thread, word| word.wrapping_sub(thread) == offset) {
+    if all_match(&|thread, word| word.wrapping_sub(thread) == offset) {
         return Some(Cleared::InBlock(offset));
     }
-    are_alike(&|_, other| other == word).then_some(Cleared::Lock(word))
+    all_match(&|_, other| other == word).then_some(Cleared::Lock(word))
 }
 
 /// Returns what this C library lets the kernel clear, if that is known: the id, whose offset is `id`.

@@ -44,7 +44,7 @@ pub(crate) fn drop_values() -> Values {
         // SAFETY: the caller is at the end of its fiber, and its block is that of a thread.
         unsafe { destructors() };
     }
-    let are_dropped = is_reusable()
+    let dropped = is_reusable()
         && match donor::keys() {
             Some(keys) => {
                 keys.drop_values();
@@ -52,7 +52,7 @@ pub(crate) fn drop_values() -> Values {
             }
             None => !has_keys(),
         };
-    if are_dropped {
+    if dropped {
         Values::Dropped
     } else {
         Values::Left

@@ -70,8 +70,8 @@ pub(super) fn find(unused: &[libc::pthread_t]) -> Option<Keys> {
         // The flag follows.
         used: parts + bytes,
     };
-    let are_unused = unused.iter().all(|thread| !keys.is_any_set(*thread));
-    (is_known && are_unused && keys.describe_a_new_key()).then_some(keys)
+    let all_unused = unused.iter().all(|thread| !keys.is_any_set(*thread));
+    (is_known && all_unused && keys.describe_a_new_key()).then_some(keys)
 }
 
 #[allow(unsafe_code, reason = "a description of the C library's")]

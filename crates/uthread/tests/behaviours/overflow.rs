@@ -291,7 +291,7 @@ fn memory_of_a_larger_stack_is_given_back(place: Place) {
 }
 
 /// Returns `true` if the kernel frees the page tables of memory that is released but remains mapped.
-fn are_page_tables_reclaimed() -> bool {
+fn reclaims_page_tables() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split('.').map(|number| number.parse::<u32>());
     let mut next = || numbers.next().and_then(Result::ok).unwrap_or(0);
@@ -302,7 +302,7 @@ fn are_page_tables_reclaimed() -> bool {
 fn memory_of_many_stacks_is_given_back(place: Place) {
     const FIBERS: usize = 20_000;
     alone(|| {
-        if !are_page_tables_reclaimed() {
+        if !reclaims_page_tables() {
             lacks("page tables of memory given back are freed since Linux 6.14");
         }
         let runtime = place.runtime();

@@ -196,7 +196,7 @@ fn urgent_fibers_continue_before_others(place: Place) {
 
 /// Runs so many fibers of each priority, which yield until they have had enough turns together. Returns the turns of each
 /// priority.
-fn flood(counts: [usize; 3], are_enough: fn([usize; 3]) -> bool) -> [usize; 3] {
+fn flood(counts: [usize; 3], is_enough: fn([usize; 3]) -> bool) -> [usize; 3] {
     let had: Arc<[AtomicUsize; 3]> = Arc::default();
     let turns = |had: &[AtomicUsize; 3]| had.each_ref().map(|turns| turns.load(Ordering::Relaxed));
     let all = ALL.into_iter().zip(counts);
@@ -205,7 +205,7 @@ fn flood(counts: [usize; 3], are_enough: fn([usize; 3]) -> bool) -> [usize; 3] {
         .map(|priority| {
             let had = Arc::clone(&had);
             spawn_as(priority, move || {
-                while !are_enough(turns(&had)) {
+                while !is_enough(turns(&had)) {
                     had[priority as usize].fetch_add(1, Ordering::Relaxed);
                     yield_now();
                 }
@@ -218,8 +218,8 @@ fn flood(counts: [usize; 3], are_enough: fn([usize; 3]) -> bool) -> [usize; 3] {
 
 fn a_flood_of_urgent_fibers_gets_every_second_turn(place: Place) {
     const TURNS: usize = 10_000;
-    let are_enough = |turns: [usize; 3]| turns.iter().sum::<usize>() >= TURNS;
-    let [urgent, normal, background] = place.run(|| flood([20, 5, 5], are_enough));
+    let is_enough = |turns: [usize; 3]| turns.iter().sum::<usize>() >= TURNS;
+    let [urgent, normal, background] = place.run(|| flood([20, 5, 5], is_enough));
     assert!(urgent.abs_diff(TURNS / 2) <= 100, "urgent: {urgent}");
     assert!(
         normal.abs_diff(TURNS / 2 * 8 / 9) <= 100,
@@ -233,10 +233,10 @@ fn a_flood_starves_nobody(place: Place) {
     const EACH: usize = 500;
     /// Ends a flood that starves somebody.
     const MAX: usize = 20_000_000;
-    let are_enough = |turns: [usize; 3]| {
+    let is_enough = |turns: [usize; 3]| {
         turns.iter().all(|turns| *turns >= EACH) || turns.iter().sum::<usize>() >= MAX
     };
-    let turns = place.run(|| flood([20; 3], are_enough));
+    let turns = place.run(|| flood([20; 3], is_enough));
     assert!(turns.iter().all(|turns| *turns >= EACH), "{turns:?}");
 }
 

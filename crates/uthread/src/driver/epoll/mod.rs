@@ -185,7 +185,7 @@ impl Epoll {
 
 impl Driver for Epoll {
     fn description(&self) -> String {
-        let timers = if events::are_waits_precise() {
+        let timers = if events::has_precise_waits() {
             ""
         } else {
             ", timers of whole milliseconds"
@@ -299,7 +299,7 @@ impl Completions for EpollCompletions {
     }
 
     fn is_empty(&mut self) -> bool {
-        let has_events = || self.shared && events::are_there(self.core.epoll.as_fd());
+        let has_events = || self.shared && events::is_ready(self.core.epoll.as_fd());
         !(self.core.has_results() || has_events())
     }
 }

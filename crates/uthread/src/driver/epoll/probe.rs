@@ -28,7 +28,7 @@ pub(crate) fn probe() -> [Feature; 4] {
     [
         used(
             "epoll waits of less than 1 ms",
-            Some(events::are_waits_precise()),
+            Some(events::has_precise_waits()),
             "timers of whole milliseconds",
         ),
         used("epoll opens if cached", opens_cached(), THREAD),

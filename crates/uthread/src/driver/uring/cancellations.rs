@@ -32,9 +32,9 @@ pub(in crate::driver) struct Cancellations {
     state: Mutex<State>,
     /// `true` if requests are due. Relaxed, like the next: a cancellation comes from the worker itself or
     /// with a completion, and reaping is locked against the worker's cancellations and its wait (`Reactor`).
-    are_due: AtomicBool,
+    has_due: AtomicBool,
     /// `true` if there are cancelled operations that have not ended.
-    are_awaited: AtomicBool,
+    has_awaited: AtomicBool,
 }
 
 #[derive(Default)]
@@ -57,8 +57,8 @@ impl Cancellations {
         if state.awaited.insert(token) {
             state.now.push(Target::Operation(token));
             state.pause = None;
-            self.are_awaited.store(true, Ordering::Relaxed);
-            self.are_due.store(true, Ordering::Relaxed);
+            self.has_awaited.store(true, Ordering::Relaxed);
+            self.has_due.store(true, Ordering::Relaxed);
         }
     }
 
@@ -67,7 +67,7 @@ impl Cancellations {
         let mut state = self.lock();
         state.now.extend(entries);
         state.pause = None;
-        self.are_due.store(true, Ordering::Relaxed);
+        self.has_due.store(true, Ordering::Relaxed);
     }
 
     /// Cancels an entry again that has not ended.
@@ -79,7 +79,7 @@ impl Cancellations {
         state.later.push(entry);
         let at = now + state.pause.unwrap_or(PAUSE_MIN);
         state.later_at = Some(state.later_at.map_or(at, |earlier| earlier.min(at)));
-        self.are_due.store(true, Ordering::Relaxed);
+        self.has_due.store(true, Ordering::Relaxed);
     }
 
     /// Handles the result of a request to cancel such an operation.
@@ -97,17 +97,17 @@ impl Cancellations {
 
     /// Records that the last completion of an operation is handed out.
     pub(in crate::driver) fn on_end(&self, token: Token) {
-        if self.are_awaited.load(Ordering::Relaxed) {
+        if self.has_awaited.load(Ordering::Relaxed) {
             let mut state = self.lock();
             state.awaited.remove(&token);
-            let are_awaited = !state.awaited.is_empty();
-            self.are_awaited.store(are_awaited, Ordering::Relaxed);
+            let has_awaited = !state.awaited.is_empty();
+            self.has_awaited.store(has_awaited, Ordering::Relaxed);
         }
     }
 
     /// Takes an entry to be cancelled now.
     pub(in crate::driver) fn take(&self, now: impl Fn() -> Instant) -> Option<Target> {
-        if !self.are_due.load(Ordering::Relaxed) {
+        if !self.has_due.load(Ordering::Relaxed) {
             return None;
         }
         let State {
@@ -129,14 +129,14 @@ impl Cancellations {
         };
         while due.pop_if(has_ended).is_some() {}
         let entry = due.pop();
-        let are_left = entry.is_some() || !later.is_empty();
-        self.are_due.store(are_left, Ordering::Relaxed);
+        let has_due = entry.is_some() || !later.is_empty();
+        self.has_due.store(has_due, Ordering::Relaxed);
         entry
     }
 
     /// Returns the time until the next entry is to be cancelled, if there is one.
     pub(in crate::driver) fn next(&self, now: impl Fn() -> Instant) -> Option<Duration> {
-        if !self.are_due.load(Ordering::Relaxed) {
+        if !self.has_due.load(Ordering::Relaxed) {
             return None;
         }
         let state = self.lock();
@@ -149,7 +149,7 @@ impl Cancellations {
     /// Returns `true` if every cancelled operation has ended. A request may still be due then, but is not
     /// repeated.
     #[cfg(test)]
-    pub(in crate::driver) fn are_over(&self) -> bool {
+    pub(in crate::driver) fn is_settled(&self) -> bool {
         self.lock().awaited.is_empty()
     }
 

@@ -57,9 +57,9 @@ impl Completions for UringCompletions {
         let devices_have_none = self
             .queue_of_devices()
             .is_none_or(|(queue, ..)| queue.is_empty());
-        let are_done = |connections: &Connections| connections.are_done();
+        let has_results = |connections: &Connections| connections.has_results();
         devices_have_none
-            && !self.ring.connections.as_ref().is_some_and(are_done)
+            && !self.ring.connections.as_ref().is_some_and(has_results)
             && self.queue().0.is_empty()
     }
 

@@ -52,9 +52,9 @@ pub(super) struct Connections {
     epoll: Arc<OwnedFd>,
     state: Mutex<State>,
     /// `true` if `done` is not empty. Relaxed, like the next: all calls come from one thread.
-    are_done: AtomicBool,
+    has_results: AtomicBool,
     /// `true` if the ring may have completions that it did not signal.
-    are_unsignaled: AtomicBool,
+    has_unsignaled: AtomicBool,
     /// Number of system calls made. Readable without the lock, as the worker publishes it in every round.
     calls: AtomicU64,
 }
@@ -82,8 +82,8 @@ impl Connections {
                 done: VecDeque::new(),
                 eventfd: None,
             }),
-            are_done: AtomicBool::new(false),
-            are_unsignaled: AtomicBool::new(false),
+            has_results: AtomicBool::new(false),
+            has_unsignaled: AtomicBool::new(false),
             calls: AtomicU64::new(0),
         })
     }
@@ -114,7 +114,7 @@ impl Connections {
             }
             let done = &mut state.done;
             state.interests.end_orphans(|result| done.push_back(result));
-            self.are_done.store(!done.is_empty(), Ordering::Relaxed);
+            self.has_results.store(!done.is_empty(), Ordering::Relaxed);
         }
         let fd = connection.fd.as_raw_fd();
         if let Some(result) = self.attempt(state, fd, receive) {
@@ -161,7 +161,7 @@ impl Connections {
         events::listen(self.epoll.as_fd(), eventfd.as_fd(), RING)?;
         let fd = eventfd.as_fd().as_raw_fd();
         ring.submitter().register_eventfd(fd)?;
-        self.are_unsignaled.store(true, Ordering::Relaxed);
+        self.has_unsignaled.store(true, Ordering::Relaxed);
         state.eventfd = Some(eventfd);
         Ok(())
     }
@@ -169,8 +169,8 @@ impl Connections {
     /// Returns `true` if the worker has to look for completions before it sleeps in the epoll instance: those that
     /// became due before the ring had the eventfd.
     pub(super) fn take_unsignaled(&self) -> bool {
-        self.are_unsignaled.load(Ordering::Relaxed)
-            && self.are_unsignaled.swap(false, Ordering::Relaxed)
+        self.has_unsignaled.load(Ordering::Relaxed)
+            && self.has_unsignaled.swap(false, Ordering::Relaxed)
     }
 
     /// Takes some events that have occurred, and tries the receives that they concern.
@@ -212,7 +212,7 @@ impl Connections {
                 },
             );
         }
-        self.are_done
+        self.has_results
             .store(!state.done.is_empty(), Ordering::Relaxed);
         !is_ring_alone
     }
@@ -223,25 +223,25 @@ impl Connections {
         let has_waited = state.interests.cancel(token);
         if has_waited {
             state.done.push_back((token, -op::CANCELLED));
-            self.are_done.store(true, Ordering::Relaxed);
+            self.has_results.store(true, Ordering::Relaxed);
         }
         has_waited
     }
 
     /// Returns `true` if receives wait for events.
-    pub(super) fn are_awaited(&self) -> bool {
+    pub(super) fn has_waiting(&self) -> bool {
         self.lock().interests.has_waiting()
     }
 
     /// Returns `true` if results wait to be handed out.
-    pub(super) fn are_done(&self) -> bool {
-        self.are_done.load(Ordering::Relaxed)
+    pub(super) fn has_results(&self) -> bool {
+        self.has_results.load(Ordering::Relaxed)
     }
 
     /// Hands out at most `max` results, and returns their number.
     #[inline]
     pub(super) fn hand_out(&self, max: usize, mut hand_out: impl FnMut(Token, i32)) -> usize {
-        if !self.are_done() {
+        if !self.has_results() {
             return 0;
         }
         let done = &mut self.lock().done;
@@ -249,7 +249,7 @@ impl Connections {
         for (token, result) in done.drain(..count) {
             hand_out(token, result);
         }
-        self.are_done.store(!done.is_empty(), Ordering::Relaxed);
+        self.has_results.store(!done.is_empty(), Ordering::Relaxed);
         count
     }
 

@@ -105,7 +105,7 @@ impl Devices {
     }
 
     /// Returns `true` if an operation is in flight or refused.
-    pub(super) fn are_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }
 
@@ -172,7 +172,7 @@ impl Uring {
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) fn poll_devices(&mut self) {
         let devices = self.ring.devices.as_ref();
-        let Some(devices) = devices.filter(|devices| devices.are_busy()) else {
+        let Some(devices) = devices.filter(|devices| devices.is_busy()) else {
             return;
         };
         while self.submissions.has_room(1)

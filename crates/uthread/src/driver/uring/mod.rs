@@ -372,8 +372,8 @@ impl Driver for Uring {
     }
 
     fn set_priority(&mut self, priority: Priority) {
-        if priority != Priority::Normal && !self.submissions.are_ordered() {
-            if self.submissions.are_unpublished() {
+        if priority != Priority::Normal && !self.submissions.is_ordered() {
+            if self.submissions.has_unpublished() {
                 // Of a flush of its own, as the queue has them in their order already.
                 self.flush();
             }
@@ -424,7 +424,7 @@ impl Driver for Uring {
 
     fn needs_flush(&self) -> bool {
         let urgent = self.ring.urgent.as_ref();
-        self.submissions.are_unpublished() || urgent.is_some_and(UrgentEntries::is_any_refused)
+        self.submissions.has_unpublished() || urgent.is_some_and(UrgentEntries::is_any_refused)
     }
 
     fn is_flush_due(&self) -> bool {
@@ -440,7 +440,7 @@ impl Driver for Uring {
         self.forget_retired();
         self.push_cancellations();
         if let Some(connections) = &self.ring.connections
-            && connections.are_awaited()
+            && connections.has_waiting()
         {
             connections.take_some_events();
         }
@@ -451,11 +451,11 @@ impl Driver for Uring {
     }
 
     fn is_flushed(&mut self) -> bool {
-        self.submissions.are_taken()
+        self.submissions.is_drained()
     }
 
     fn wait(&mut self, timeout: Option<Duration>) {
-        if self.ring.devices.as_ref().is_some_and(Devices::are_busy) {
+        if self.ring.devices.as_ref().is_some_and(Devices::is_busy) {
             // Nothing would end the sleep.
             return self.flush();
         }
@@ -465,10 +465,10 @@ impl Driver for Uring {
         let woken = self.listen();
         let is_any_refused = self.resubmit_refused();
         let pause = self.push_cancellations();
-        let is_busy = woken || is_any_refused || self.ask(Connections::are_done);
+        let is_busy = woken || is_any_refused || self.ask(Connections::has_results);
         let may_sleep = !is_busy && pause != Some(Duration::ZERO);
         let timeout = timeout.into_iter().chain(pause).min();
-        if self.ask(Connections::are_awaited) {
+        if self.ask(Connections::has_waiting) {
             self.wait_for_events(may_sleep, timeout);
         } else {
             self.wait_in_ring(may_sleep, timeout);

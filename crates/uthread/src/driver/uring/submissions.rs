@@ -30,7 +30,7 @@ pub(super) struct Submissions {
     /// The priority of the entries that are added.
     priority: Priority,
     /// `true` if entries were added since the last publication.
-    are_unpublished: bool,
+    has_unpublished: bool,
 }
 
 /// Published entries that were not announced to the kernel, and how to announce them.
@@ -56,7 +56,7 @@ impl Submissions {
             kernel_polls,
             gathered: kernel_polls.then(ByPriority::default),
             priority: Priority::Normal,
-            are_unpublished: false,
+            has_unpublished: false,
         }
     }
 
@@ -78,7 +78,7 @@ impl Submissions {
     }
 
     /// Returns `true` if entries are ordered by their priorities.
-    pub(super) fn are_ordered(&self) -> bool {
+    pub(super) fn is_ordered(&self) -> bool {
         self.gathered.is_some()
     }
 
@@ -94,7 +94,7 @@ impl Submissions {
     /// The memory that they point to remains valid until their completion.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) unsafe fn push<'a>(&mut self, entries: impl IntoIterator<Item = &'a Entry>) {
-        self.are_unpublished = true;
+        self.has_unpublished = true;
         let mut queue = Self::queue(&mut self.ring);
         if let Some(gathered) = &mut self.gathered {
             for entry in entries {
@@ -155,16 +155,16 @@ impl Submissions {
     }
 
     /// Returns `true` if entries wait for the next publication.
-    pub(super) fn are_unpublished(&self) -> bool {
-        self.are_unpublished
+    pub(super) fn has_unpublished(&self) -> bool {
+        self.has_unpublished
     }
 
     /// Returns `true` if the kernel has taken all entries.
-    pub(super) fn are_taken(&mut self) -> bool {
+    pub(super) fn is_drained(&mut self) -> bool {
         let is_empty = Self::queue(&mut self.ring).is_empty();
-        let are_taken = is_empty && self.gathered.as_ref().is_none_or(ByPriority::is_empty);
-        self.let_thread_run(!are_taken);
-        are_taken
+        let is_drained = is_empty && self.gathered.as_ref().is_none_or(ByPriority::is_empty);
+        self.let_thread_run(!is_drained);
+        is_drained
     }
 
     /// Called between two checks: the thread that takes published entries may need this CPU.
@@ -178,7 +178,7 @@ impl Submissions {
     /// Publishes the gathered entries to the kernel.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) fn publish(&mut self) -> PendingSubmissions {
-        self.are_unpublished = false;
+        self.has_unpublished = false;
         let mut queue = Self::queue(&mut self.ring);
         let mut flags = EnterFlags::empty();
         let Some(gathered) = &mut self.gathered else {

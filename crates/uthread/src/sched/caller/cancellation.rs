@@ -56,7 +56,7 @@ pub(crate) fn end() -> Option<End> {
 /// Returns the calling fiber if it runs on a worker and may wait without limit, as usual.
 #[inline(always)]
 pub(super) fn unlimited() -> Option<Started> {
-    current::running().filter(|fiber| !fiber.control().limits.are_any())
+    current::running().filter(|fiber| fiber.control().limits.is_empty())
 }
 
 /// Returns `true` if the caller is a fiber on a worker and may wait without limit, as usual.

@@ -10,7 +10,7 @@ use crate::sched::threads::handles;
 /// Waits until the thread of a fiber that has ended is gone, if the fiber was a thread.
 #[inline(always)]
 pub(crate) fn await_end<'a>(fiber: impl FnOnce() -> &'a Control) {
-    if handles::are_any() {
+    if !handles::is_empty() {
         await_thread(fiber());
     }
 }

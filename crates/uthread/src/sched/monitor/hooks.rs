@@ -22,6 +22,6 @@ impl Drop for RunningHook {
 }
 
 /// Returns `true` if a hook runs.
-pub(super) fn does_any_run() -> bool {
+pub(super) fn is_running() -> bool {
     RUNNING.load(Ordering::Relaxed) > 0
 }

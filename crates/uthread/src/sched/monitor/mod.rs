@@ -243,7 +243,7 @@ impl Monitor {
         let shared = Arc::clone(&self.shared);
         let mut awake = false;
         let mut all_stall_since = Some(Duration::MAX);
-        let hooks_run = hooks::does_any_run();
+        let hooks_run = hooks::is_running();
         for index in 0..shared.workers() {
             let remote = shared.remote(index);
             let switches = remote.counters.switches.get();
@@ -279,13 +279,13 @@ impl Monitor {
                 sample.report_after = sample.report_after.max(duration + threshold);
             }
             all_stall_since = all_stall_since.map(|since| since.min(duration));
-            if duration >= sample.report_after && shared.do_others_wait_for(remote) {
+            if duration >= sample.report_after && shared.others_wait_for(remote) {
                 self.record_stall(index, duration);
             }
         }
         if let (Some(threshold), Some(duration)) = (self.config.threshold, all_stall_since)
             && duration >= threshold * UNSTARTED_THRESHOLDS
-            && shared.do_unstarted_wait()
+            && shared.has_unstarted()
         {
             for index in 0..shared.workers() {
                 let Sample {

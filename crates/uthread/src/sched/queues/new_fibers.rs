@@ -65,7 +65,7 @@ impl NewFibers {
     }
 
     /// Returns `true` if there are so many that the caller has to let some start.
-    pub(in crate::sched) fn are_many(&self) -> bool {
+    pub(in crate::sched) fn is_full(&self) -> bool {
         let count = match self {
             NewFibers::Own(own) => own.length.load(Ordering::Relaxed),
             NewFibers::Stealable(deque, _) => deque.len(),
@@ -150,7 +150,7 @@ fn steal_oldest(stealer: &Stealer<FiberRef>) -> Option<FiberRef> {
 }
 
 impl Own {
-    /// Takes and queues a fiber if the queue need not grow and is not [full](NewFibers::are_many). Returns `true` if it did.
+    /// Takes and queues a fiber if the queue need not grow and is not [full](NewFibers::is_full). Returns `true` if it did.
     #[inline(always)]
     pub(in crate::sched) fn push_in_place(&self, fiber: &mut Option<FiberRef>) -> bool {
         self.access(|queue| {

@@ -297,11 +297,11 @@ impl Ready {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.staying.is_empty() && (self.is_plain.get() || self.are_others_empty())
+        self.staying.is_empty() && (self.is_plain.get() || self.is_rest_empty())
     }
 
     #[inline(never)]
-    fn are_others_empty(&self) -> bool {
+    fn is_rest_empty(&self) -> bool {
         self.spent.is_empty()
             && self.stealable.as_ref().is_none_or(Stealable::is_empty)
             && self.prioritized().is_none_or(Prioritized::is_empty)

@@ -43,8 +43,8 @@ pub(in crate::sched) trait DedicatedFibers: Send + Sync {
     /// Cancels the fibers and waits until they have ended.
     fn end(self: Arc<Self>);
 
-    /// Returns `true` if a fiber has not ended.
-    fn are_any(&self) -> bool;
+    /// Returns `true` if all fibers have ended.
+    fn is_empty(&self) -> bool;
 
     /// Returns the number of waits so far if all fibers wait for wake-ups. While it stays the same, none makes progress.
     fn count_if_still(&self) -> Option<u64>;
@@ -102,7 +102,7 @@ impl Shared {
     }
 
     /// Returns `true` if each dedicated fiber waits for a wake-up.
-    pub(super) fn are_dedicated_still(&self) -> bool {
+    pub(super) fn all_dedicated_wait(&self) -> bool {
         let dedicated = self.dedicated.get();
         dedicated.is_none_or(|dedicated| dedicated.count_if_still().is_some())
     }
@@ -120,7 +120,7 @@ impl Shared {
         self.inject(fiber);
         // Pairs with the fence in `refuse_late`: the last worker sees the fiber, or this sees that the worker has ended.
         fence(Ordering::SeqCst);
-        if self.have_workers_ended() {
+        if self.all_workers_ended() {
             self.refuse_late();
             self.complete_abandoned();
         }
@@ -148,7 +148,7 @@ impl Shared {
     /// dedicated fiber is left; the later of the two sees both.
     pub(in crate::sched) fn complete_abandoned(&self) {
         let dedicated = self.dedicated.get();
-        if !self.have_workers_ended() || dedicated.is_some_and(|dedicated| dedicated.are_any()) {
+        if !self.all_workers_ended() || dedicated.is_some_and(|dedicated| !dedicated.is_empty()) {
             return;
         }
         for fiber in mem::take(&mut *lock(&self.abandoned)) {
@@ -157,7 +157,7 @@ impl Shared {
         }
     }
 
-    fn have_workers_ended(&self) -> bool {
+    fn all_workers_ended(&self) -> bool {
         // Acquire pairs with the release in `count_worker_end`. Read first, as the number of workers may grow.
         self.ended.load(Ordering::Acquire) == self.workers()
     }

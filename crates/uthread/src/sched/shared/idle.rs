@@ -69,7 +69,7 @@ impl Idle {
     }
 
     /// Returns `true` if no worker sleeps or searches, as far as is known.
-    pub(crate) fn are_all_busy(&self) -> bool {
+    pub(crate) fn all_busy(&self) -> bool {
         self.searching.load(Ordering::SeqCst) <= 0 && self.sleeping.load(Ordering::SeqCst) == 0
     }
 

@@ -405,7 +405,7 @@ impl Shared {
         self.outside.load(Ordering::Relaxed) == 0
             && !self.has_stealable_work()
             && self.all().all(|remote| remote.rests())
-            && self.are_dedicated_still()
+            && self.all_dedicated_wait()
     }
 
     /// Counts a worker that has ended. The last one ends what no worker can take any more.
@@ -431,7 +431,7 @@ impl Shared {
 
     /// Returns `true` if started fibers may wait for the worker of a running fiber. New fibers do not count:
     /// they may start anywhere, and are often a part of the running fiber's own work.
-    pub(in crate::sched) fn do_others_wait_for(&self, remote: &Arc<Remote>) -> bool {
+    pub(in crate::sched) fn others_wait_for(&self, remote: &Arc<Remote>) -> bool {
         let sum = |count: fn(&Counters) -> &Counter| -> u64 {
             if !self.is_migrating() {
                 return count(&remote.counters).get();
@@ -445,7 +445,7 @@ impl Shared {
 
     /// Returns `true` if there are new fibers, apart from those that are a part of a started one's work (of a
     /// `join`). This matters if no worker is free to start them.
-    pub(in crate::sched) fn do_unstarted_wait(&self) -> bool {
+    pub(in crate::sched) fn has_unstarted(&self) -> bool {
         let queued = self.all().map(|remote| remote.new_fibers());
         let prioritized = self.prioritized().map_or(0, |queues| queues.new_fibers());
         let queued = self.injector.len() + queued.sum::<usize>() + prioritized;

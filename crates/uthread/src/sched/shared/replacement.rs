@@ -80,11 +80,7 @@ impl Shared {
         let has_work = worker.has_handed()
             || self.is_migrating() && worker.has_something_waiting(now)
             || self.has_spares() && self.has_stealable_work();
-        if has_work
-            && !self.wake_one()
-            && self.idle.are_all_busy()
-            && worker.does_not_wait_for_a_cpu(cpu_time)
-        {
+        if has_work && !self.wake_one() && self.idle.all_busy() && !worker.waits_for_cpu(cpu_time) {
             self.replace(index);
         }
     }
@@ -265,11 +261,11 @@ impl Remote {
         self.task.get()?.cpu_time()
     }
 
-    /// Returns `true` if the thread is blocked, or has computed since it had used this time. Otherwise it has no CPU, and another
-    /// worker would have none either.
-    fn does_not_wait_for_a_cpu(&self, before: Option<Duration>) -> bool {
+    /// Returns `true` if the thread has no CPU, so that another worker would have none either: it is not blocked, and has not
+    /// computed since it had used this time.
+    fn waits_for_cpu(&self, before: Option<Duration>) -> bool {
         let used = before.and_then(|before| self.cpu_time()?.checked_sub(before));
-        used.is_some_and(|used| used >= COMPUTED)
-            || self.task.get().is_some_and(|task| task.blocked().is_some())
+        used.is_none_or(|used| used < COMPUTED)
+            && self.task.get().is_none_or(|task| task.blocked().is_none())
     }
 }

@@ -86,7 +86,7 @@ impl Shortage {
     }
 
     /// Returns `true` if fibers wait, as far as known.
-    pub(in crate::sched) fn does_any_wait(&self) -> bool {
+    pub(in crate::sched) fn has_waiters(&self) -> bool {
         self.any_waits.load(Ordering::Relaxed)
     }
 

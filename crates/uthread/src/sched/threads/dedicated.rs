@@ -31,8 +31,8 @@ impl DedicatedFibers for Threads {
         Threads::end(&self);
     }
 
-    fn are_any(&self) -> bool {
-        !lock(&self.members).by_id.is_empty()
+    fn is_empty(&self) -> bool {
+        lock(&self.members).by_id.is_empty()
     }
 
     fn count_if_still(&self) -> Option<u64> {

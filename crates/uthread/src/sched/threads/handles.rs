@@ -39,15 +39,15 @@ pub(in crate::sched) fn give_up(fiber: NonZeroU64) {
 /// Detaches the thread of a fiber whose handle is dropped.
 #[inline(always)]
 pub(crate) fn detach<'a>(fiber: impl FnOnce() -> &'a Control) {
-    if are_any() {
+    if !is_empty() {
         drop(take_of(fiber()));
     }
 }
 
-/// Returns `true` if a thread is kept.
+/// Returns `true` if no thread is kept.
 #[inline(always)]
-pub(in crate::sched) fn are_any() -> bool {
-    COUNT.load(Ordering::Relaxed) != 0
+pub(in crate::sched) fn is_empty() -> bool {
+    COUNT.load(Ordering::Relaxed) == 0
 }
 
 /// Takes the thread of a fiber, if it has one.

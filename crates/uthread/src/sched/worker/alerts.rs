@@ -20,10 +20,10 @@ impl Alerts {
     /// Fibers migrate.
     pub(in crate::sched) const MIGRATION: u8 = 8;
 
-    /// Returns `true` if there is anything to check.
+    /// Returns `true` if there is nothing to check.
     #[inline(always)]
-    pub(in crate::sched) fn are_any(&self) -> bool {
-        self.0.get() != 0
+    pub(in crate::sched) fn is_empty(&self) -> bool {
+        self.0.get() == 0
     }
 
     #[inline(always)]

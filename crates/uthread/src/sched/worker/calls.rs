@@ -42,7 +42,7 @@ impl Io {
         // Before the check whether it may wait: a canceller goes the other way round.
         control.limits.last_worker.set(queues.index as u32);
         let (deadline, priority) = match limits {
-            CallLimits::Unchecked if control.limits.are_any() => return Call::Limited,
+            CallLimits::Unchecked if !control.limits.is_empty() => return Call::Limited,
             CallLimits::Unchecked => (None, Priority::Normal),
             CallLimits::Checked { deadline } => (deadline, control.limits.priority()),
         };

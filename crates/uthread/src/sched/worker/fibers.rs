@@ -42,7 +42,7 @@ impl Fibers {
     pub(super) fn start(&self, fiber: FiberRef, queues: &Queues, io: &Io) -> Option<Started> {
         let control = fiber.control();
         if !control.has_rare()
-            && !control.limits.are_any()
+            && control.limits.is_empty()
             && !queues.shared.is_shut_down()
             && let Some(reactor) = io.reactor.local()
             && let mut reactor = reactor.borrow_mut()
@@ -122,7 +122,7 @@ impl Fibers {
 
     /// Starts a fiber that waits for a stack to end on, if there are both.
     pub(super) fn start_refused(&self, queues: &Queues, io: &Io) -> Option<Started> {
-        if !queues.shared.shortage.does_any_wait() {
+        if !queues.shared.shortage.has_waiters() {
             return None;
         }
         let runner = self.runners.take().ok()?;

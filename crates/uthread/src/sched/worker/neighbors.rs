@@ -90,7 +90,7 @@ impl Neighbors {
 
     /// Takes a fiber that was handed to a worker that is stuck.
     pub(super) fn take_handed(&self, own: &Queues, now: impl Fn() -> Instant) -> Option<FiberRef> {
-        if !own.do_others_have_handed() {
+        if !own.others_have_handed() {
             return None;
         }
         let mut victims = (0..).zip(own.shared.victims(own.index));

@@ -50,14 +50,14 @@ impl Panics {
     }
 
     /// Returns `true` if the running fiber panics.
-    fn does_panic(&self, running: &Control) -> bool {
+    fn is_panicking(&self, running: &Control) -> bool {
         thread::panicking() && self.is_of(running)
     }
 
     /// Returns `true` if the running fiber can be ended by unwinding it. A second panic, in a destructor,
     /// would abort the process.
     fn begin_unwinding(&self, running: &Control) -> bool {
-        let begins = cfg!(panic = "unwind") && !self.does_panic(running);
+        let begins = cfg!(panic = "unwind") && !self.is_panicking(running);
         if begins {
             self.record_start(running);
         }
@@ -180,9 +180,9 @@ impl Worker {
 pub(crate) fn is_panicking() -> bool {
     #[cold]
     fn is_own() -> bool {
-        let does_panic =
-            |worker: &Worker, running: Started| worker.panics.does_panic(running.control());
-        current::with_running(does_panic).unwrap_or(true)
+        let panics =
+            |worker: &Worker, running: Started| worker.panics.is_panicking(running.control());
+        current::with_running(panics).unwrap_or(true)
     }
     thread::panicking() && is_own()
 }
@@ -207,7 +207,7 @@ pub(in crate::sched) fn begin_unwinding() -> Option<bool> {
 pub(in crate::sched) fn record_suspension(fiber: Started) {
     let panics = current::with_fiber(|worker| {
         worker.queues.alerts.set(Alerts::PANICS, true);
-        worker.panics.does_panic(fiber.control())
+        worker.panics.is_panicking(fiber.control())
     });
     let panics = panics == Some(true);
     let in_hook = panics && panic_frames::is_in_hook();

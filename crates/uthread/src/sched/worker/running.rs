@@ -36,7 +36,7 @@ impl Worker {
         current::set_running(Some(fiber));
         budget::renew();
         let (fiber, pause) = resume(self, fiber);
-        if pause == Some(Pause::Yielded) && !self.queues.alerts.are_any() {
+        if pause == Some(Pause::Yielded) && self.queues.alerts.is_empty() {
             self.queues.ready.push_staying(fiber);
             return false;
         }
@@ -78,7 +78,7 @@ impl Worker {
     #[inline(always)]
     fn leave_fiber(&self, fiber: Started, pause: Option<Pause>) {
         match pause {
-            Some(pause) if self.queues.alerts.are_any() => self.pause_alerted(fiber, pause),
+            Some(pause) if !self.queues.alerts.is_empty() => self.pause_alerted(fiber, pause),
             Some(pause) => {
                 current::set_running(None);
                 self.hand_on(fiber, pause);

@@ -60,7 +60,7 @@ impl Sleep {
         }
         let next = io.reactor.lock().next_deadline();
         let next = next.map(|deadline| deadline.saturating_duration_since(io.now()));
-        let next = if queues.do_others_have_handed() {
+        let next = if queues.others_have_handed() {
             Some(next.map_or(STUCK, |next| next.min(STUCK)))
         } else {
             next

@@ -53,7 +53,7 @@ pub(super) fn settle(
     let deadline = Instant::now() + TEST_TIMEOUT;
     let cancellations = Arc::clone(&ring.ring);
     let cancellations = &cancellations.cancellations;
-    while !cancellations.are_over() || cancellations.next(Instant::now).is_some() {
+    while !cancellations.is_settled() || cancellations.next(Instant::now).is_some() {
         assert!(Instant::now() < deadline, "a cancellation is left");
         ring.wait(Some(Duration::from_millis(1)));
         completions.reap(usize::MAX, &mut |_, _| panic!("there is no other"));
@@ -317,5 +317,5 @@ fn an_entry_that_does_not_end_is_cancelled_ever_more_rarely() {
     assert!((10..30).contains(&count), "{count} times");
     cancellations.on_end(token);
     assert_eq!(cancellations.take(|| now + SECOND), None);
-    assert!(cancellations.are_over());
+    assert!(cancellations.is_settled());
 }

@@ -58,7 +58,7 @@ fn operations_that_cannot_be_polled_complete() {
             assert!(!state.may_poll_device(), "it is tried once");
         }
         let devices = ring.ring.devices.as_ref().unwrap();
-        assert!(!devices.are_busy(), "the worker may sleep");
+        assert!(!devices.is_busy(), "the worker may sleep");
     }
 }
 

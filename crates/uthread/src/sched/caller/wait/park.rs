@@ -100,7 +100,7 @@ fn park_unlimited(fiber: Started) {
         }
         control.take_unpark();
     }
-    if control.limits.are_any() {
+    if !control.limits.is_empty() {
         unwind_if_cancelled();
     }
 }

@@ -51,7 +51,7 @@ impl Queues {
     /// Not inlined, so that the only worker does not save the registers that this takes.
     #[inline(never)]
     fn spawn_stealable(&self, fiber: &mut Option<FiberRef>) {
-        if !self.new.are_many() {
+        if !self.new.is_full() {
             fiber
                 .take()
                 .into_iter()
@@ -68,7 +68,7 @@ impl Queues {
 
     /// Returns `true` if so many fibers have not started that the running fiber, which spawns others, has to let some start.
     pub(in crate::sched) fn has_many_new(&self) -> bool {
-        self.new.are_many()
+        self.new.is_full()
     }
 
     /// Queues a new fiber that is a part of the running fiber's work, for which [`take_back`](Queues::take_back) is called later.

@@ -81,7 +81,7 @@ impl Queues {
     }
 
     /// Returns `true` if fibers were handed to other workers, from which they may have to be taken over.
-    pub(in crate::sched) fn do_others_have_handed(&self) -> bool {
+    pub(in crate::sched) fn others_have_handed(&self) -> bool {
         self.shared.workers() > 1 && self.shared.victims(self.index).any(Remote::has_handed)
     }
 
