@@ -10,6 +10,7 @@
 #[cfg(feature = "backtrace")]
 mod backtrace;
 pub(crate) mod hooks;
+mod observation;
 mod probes;
 mod trims;
 
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(feature = "backtrace")]
 pub use self::backtrace::StallBacktrace;
+use self::observation::Observation;
 use self::probes::Probes;
 use self::trims::Trims;
 use super::shared::Shared;
@@ -303,51 +305,47 @@ impl Monitor {
     }
 
     fn record_stall(&mut self, index: usize, duration: Duration) {
+        let shared = Arc::clone(&self.shared);
+        let remote = shared.remote(index);
         let sample = &mut self.samples[index];
-        let is_first = !mem::replace(&mut sample.is_counted, true);
-        sample.report_after = duration * 2;
-        self.report_stall(index, duration, is_first);
-    }
-
-    fn report_stall(&mut self, index: usize, duration: Duration, is_first: bool) {
-        #[cfg(feature = "backtrace")]
-        let switches = self.samples[index].switches;
-        let remote = self.shared.remote(index);
-        let fiber = remote.counters.running.get();
-        let Some(spawn_site) = remote.counters.spawn_site.load() else {
+        let look = || remote.task.get().and_then(|task| task.blocked());
+        let Some(observed) = Observation::observe(&remote.counters, sample.switches, look) else {
             return;
         };
-        if is_first {
+        sample.report_after = duration * 2;
+        if !mem::replace(&mut sample.is_counted, true) {
             remote.counters.stalls.add(1);
         }
-        let blocked = remote.task.get().and_then(|task| task.blocked());
         #[cfg(feature = "backtrace")]
-        let backtrace = (remote.task.get().zip(blocked))
+        let backtrace = (remote.task.get().zip(observed.blocked))
             .and_then(|(task, blocked)| StallBacktrace::capture(*task, blocked))
-            .filter(|_| remote.counters.switches.get() == switches);
-        let stall = Stall {
+            .filter(|_| observed.is_unchanged(&remote.counters));
+        self.report(&Stall {
             worker: index,
-            fiber,
-            name: self.shared.name_of(fiber),
-            spawn_site,
+            fiber: observed.fiber,
+            name: shared.name_of(observed.fiber),
+            spawn_site: observed.spawn_site,
             duration,
-            cause: match blocked {
+            cause: match observed.blocked {
                 None => StallCause::Runs,
                 Some(Blocked::Futex) => StallCause::WaitsForLock,
                 Some(Blocked::Other(_)) => StallCause::WaitsInKernel,
             },
-            system_call: match blocked {
+            system_call: match observed.blocked {
                 None => None,
                 Some(Blocked::Futex) => Some("futex"),
                 Some(Blocked::Other(call)) => call,
             },
             #[cfg(feature = "backtrace")]
             backtrace,
-        };
+        });
+    }
+
+    fn report(&mut self, stall: &Stall) {
         match &self.config.report {
             // A panic of the report must not end the monitor.
-            Some(report) => drop(panic::catch_unwind(AssertUnwindSafe(|| report(&stall)))),
-            None => self.print(&stall),
+            Some(report) => drop(panic::catch_unwind(AssertUnwindSafe(|| report(stall)))),
+            None => self.print(stall),
         }
     }
 
