@@ -106,7 +106,7 @@
 //!
 //! # The guide
 //!
-//! - Start: [first server](guide::first_server), [channels](guide::channels), [drivers](guide::drivers), for users of
+//! - Start: [first server](guide::first_server), [channels](guide::channels), [five programs](guide::programs), [drivers](guide::drivers), for users of
 //!   [threads](guide::from_threads) and of [`async`](guide::from_async), [async crates](guide::async_crates).
 //! - Port a program: [porting](guide::porting), [items of `std`](guide::items).
 //! - Go further: [blocking calls](guide::blocking), [cancellation](guide::cancellation), [fault tolerance](guide::fault_tolerance),

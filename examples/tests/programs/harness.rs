@@ -64,7 +64,7 @@ pub(crate) fn example(name: &str, driver: Option<Driver>) -> Command {
     let tests = env::current_exe().unwrap();
     let target = tests.ancestors().nth(2).unwrap();
     let program = target.join("examples").join(name);
-    let remedy = "cargo build -p uthread-examples --examples";
+    let remedy = "cargo build -p uthread -p uthread-examples --examples";
     assert!(program.is_file(), "{program:?} is not built: `{remedy}`");
     let mut command = Command::new(program);
     let driver = driver.map_or_else(String::new, |driver| driver.to_string());
@@ -104,6 +104,11 @@ impl Process {
             stdout,
             stderr,
         }
+    }
+
+    /// Returns the identifier of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Returns the next line of output.

@@ -1,10 +1,11 @@
 //! Runs the examples and the ported program on every driver, and checks their output.
 //!
-//! Each runs in its own process, with the driver in its environment. `cargo test -p uthread-examples` builds them
+//! Each runs in its own process, with the driver in its environment. `cargo test` builds them all
 //! first; with `--test` cargo does not, and runs the programs that were built before.
 
 mod ecosystem;
 mod harness;
+mod library;
 mod port;
 mod postgres;
 
@@ -14,6 +15,7 @@ use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     let trials = ecosystem::trials().into_iter().chain(port::trials());
+    let trials = trials.chain(library::trials());
     let conclusion = libtest_mimic::run(&Arguments::from_args(), trials.collect());
     postgres::end();
     harness::say_what_was_not_checked();

@@ -21,7 +21,7 @@
 //! [cancellation]: super::cancellation
 //! [first_server]: super::first_server
 //! [contents]: super
-//! [drivers]: super::drivers
+//! [programs]: super::programs
 
 // The links above come first, and so take the place of those in the text, which lead to files.
 #![doc = include_str!("channels.md")]

@@ -9,7 +9,7 @@
 //! [`Unsupported`]: std::io::ErrorKind::Unsupported
 //! [`diagnose`]: crate::diagnose
 //! [blocking]: super::blocking
-//! [channels]: super::channels
+//! [programs]: super::programs
 //! [contents]: super
 //! [from_threads]: super::from_threads
 

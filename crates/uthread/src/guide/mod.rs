@@ -1,6 +1,7 @@
 //! [`first_hour`]: first_hour
 //! [`first_server`]: first_server
 //! [`channels`]: channels
+//! [`programs`]: programs
 //! [`drivers`]: drivers
 //! [`from_threads`]: from_threads
 //! [`from_async`]: from_async
@@ -22,6 +23,8 @@ pub mod first_hour;
 pub mod first_server;
 
 pub mod channels;
+
+pub mod programs;
 
 pub mod drivers;
 
