@@ -8,7 +8,7 @@ use uthread_report::file::write_whole;
 use uthread_report::measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use uthread_report::results::Results;
 use uthread_report::study::{Extent, Journal, Study, run, stop_on_interrupt};
-use uthread_report::{machine, markdown, say};
+use uthread_report::{json, machine, markdown, say};
 
 /// Options of every study.
 #[derive(clap::Args, Clone, Debug)]
@@ -78,7 +78,7 @@ impl Alone {
         };
         match &self.json {
             None => Ok(()),
-            Some(path) => write_whole(path, serde_json::to_string_pretty(&results)?.as_bytes())
+            Some(path) => write_whole(path, json::format(&results)?.as_bytes())
                 .with_context(|| format!("write {}", path.display())),
         }
     }

@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use uthread_report::file::write_whole;
 use uthread_report::results::Results;
 use uthread_report::study::{Journal, Settings, Study, run as run_studies, stop_on_interrupt};
-use uthread_report::{Unavailable, say, tell};
+use uthread_report::{Unavailable, json, say, tell};
 
 use crate::alone::Measuring;
 use crate::merge;
@@ -168,8 +168,8 @@ fn read_earlier(json: &Path) -> Result<Results> {
 }
 
 fn write(results: &Results, json: &Path) -> Result<()> {
-    let text = serde_json::to_string(results)? + "\n";
-    write_whole(json, text.as_bytes()).with_context(|| format!("write {}", json.display()))?;
+    write_whole(json, json::format(results)?.as_bytes())
+        .with_context(|| format!("write {}", json.display()))?;
     let html = json.with_extension("html");
     write_page(results, &html)?;
     say!("{}\n{}", json.display(), html.display());

@@ -57,6 +57,11 @@ fn other_studies_stay_until_the_report_is_discarded() {
     let new = ["One request by each technique", "Creating and yielding"];
     let expected = ["The earlier echo", new[0], new[1], "The earlier disk"];
     assert_eq!(titles(folder), expected);
+    let text = fs::read_to_string(folder.join("report.json")).unwrap();
+    let earlier = text
+        .lines()
+        .filter(|line| line.starts_with("        {\"Taken\": {\"figures\": [7.0], "));
+    assert_eq!(earlier.count(), 2, "a line for each measurement: {text}");
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
     let place = |title: &str| page.find(&format!("<h2>{title}</h2>")).unwrap();
     assert!(expected.map(place).is_sorted());

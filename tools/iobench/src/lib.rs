@@ -35,7 +35,7 @@ use uthread_report::file::{check_output, write_whole};
 use uthread_report::page::{Page, Section, counts, draw};
 use uthread_report::results::Results;
 use uthread_report::study::{Extent, Journal, Study, run as run_studies, stop_on_interrupt};
-use uthread_report::{check_said, machine, markdown, say, tell};
+use uthread_report::{check_said, json, machine, markdown, say, tell};
 
 pub use fio::{Engine, run_fio};
 pub use job::Job;
@@ -205,8 +205,8 @@ fn write(options: &Options, results: &Results) -> Result<()> {
         say!("{}", markdown::show(study));
     }
     if let Some(path) = &options.json {
-        let text = serde_json::to_string_pretty(results)? + "\n";
-        write_whole(path, text.as_bytes()).with_context(|| format!("write {}", path.display()))?;
+        write_whole(path, json::format(results)?.as_bytes())
+            .with_context(|| format!("write {}", path.display()))?;
     }
     if let Some(path) = &options.html {
         let scenarios = options.scenarios();

@@ -12,6 +12,7 @@ pub mod study;
 
 pub mod measure;
 
+pub mod json;
 pub mod markdown;
 pub mod page;
 

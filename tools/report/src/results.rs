@@ -399,10 +399,11 @@ pub fn grouped(number: f64) -> String {
 pub(crate) mod tests {
     use super::*;
 
-    /// Returns the report in the repository.
+    /// The report in the repository.
+    pub(crate) const COMMITTED: &str = include_str!("../../../docs/results/report.json");
+
     pub(crate) fn committed() -> Results {
-        let json = include_str!("../../../docs/results/report.json");
-        serde_json::from_str(json).unwrap()
+        serde_json::from_str(COMMITTED).unwrap()
     }
 
     pub(crate) fn taken(figures: &[f64]) -> Round {
