@@ -40,6 +40,10 @@ use crate::priorities::Priority;
 use crate::resource::buffer_group::BufferGroup;
 use crate::resource::registration::Registration;
 
+/// Time within which an operation reaches the kernel, unless it may wait for others. Relative to this time, a system call costs a
+/// percent or two.
+pub(crate) const FLUSH_TIME_MAX: Duration = Duration::from_micros(50);
+
 /// The submitting end of a worker's driver. While a fiber blocks the worker's thread, another thread may use it.
 pub(crate) trait Driver: Send {
     /// Returns a description of the setup for humans.
@@ -75,8 +79,9 @@ pub(crate) trait Driver: Send {
     /// follows, cancelled or not.
     fn cancel(&mut self, target: Token);
 
-    /// Returns `true` if an operation reaches the kernel only with the next flush or wait.
-    fn needs_flush(&self) -> bool;
+    /// Returns the time within which the driver has to be flushed, for operations that reach the kernel only with the next flush
+    /// or wait. Returns `None` if there are none.
+    fn flush_within(&self) -> Option<Duration>;
 
     /// Returns `true` if a flush is due before more operations gather, as a device waits for them.
     fn is_flush_due(&self) -> bool {

@@ -26,14 +26,14 @@ use rustix::io::Errno;
 pub(crate) use self::world::{Submitted, World};
 use super::uring::cancellations::Cancellations;
 use super::uring::user_data::Target;
-use super::{Completion, Completions, Counts, Driver, Start, Token, Wake};
+use super::{Completion, Completions, Counts, Driver, FLUSH_TIME_MAX, Start, Token, Wake};
 use crate::op::Operation;
 use crate::op::fs::FileOperation;
 use crate::op::net::{self, Receive, SocketOperation};
 use crate::priorities::{ByPriority, Priority};
 
-/// Number of entries: as few as a driver may have, so that it is often full.
-const ENTRIES_MAX: usize = 3;
+/// Time for which sends wait for others: several times as long as other operations do.
+pub(crate) const GATHER_TIME: Duration = Duration::from_micros(200);
 
 /// The driver of one worker.
 pub(crate) struct Sim {
@@ -62,6 +62,8 @@ enum Arrival {
 #[derive(Default)]
 pub(crate) struct Kernel {
     submitted: ByPriority<Flight>,
+    /// Number of sends among them, which may wait for others.
+    sends: usize,
     /// The priority of the operations that are started.
     priority: Priority,
     in_flight: Vec<Flight>,
@@ -75,6 +77,7 @@ struct Flight {
     number: u64,
     priority: Priority,
     submitted_at: Duration,
+    is_send: bool,
     /// `true` if it ends by itself.
     ends: bool,
     /// `true` if it completes again.
@@ -189,6 +192,7 @@ impl Kernel {
             self.counts.enters += 1;
         }
         world.flushes += u64::from(!self.submitted.is_empty());
+        self.sends = 0;
         for (_, mut flight) in self.submitted.drain() {
             world.submitted.push(Submitted {
                 flush: world.flushes,
@@ -196,7 +200,12 @@ impl Kernel {
                 number: flight.number,
             });
             let gathered = world.clock - flight.submitted_at;
-            world.gathered_max = world.gathered_max.max(gathered);
+            let max = if flight.is_send {
+                &mut world.sends_gathered_max
+            } else {
+                &mut world.gathered_max
+            };
+            *max = gathered.max(*max);
             flight.due = flight.ends.then(|| world.clock + world.latency());
             self.in_flight.push(flight);
         }
@@ -291,6 +300,7 @@ impl Flight {
             number: world.gathered,
             priority: Priority::Normal,
             submitted_at: world.clock,
+            is_send: matches!(operation, Operation::Socket(SocketOperation::Send(_))),
             ends: !is_endless(operation),
             more: matches!(operation, Operation::Multishot(_)),
             due: None,
@@ -394,7 +404,7 @@ impl Driver for Sim {
             });
         }
         let waits = may_wait && world.below(4) == 0;
-        if !waits && kernel.submitted.len() == ENTRIES_MAX {
+        if !waits && kernel.submitted.len() == world.entries {
             return Start::Full;
         }
         kernel.counts.submissions += 1;
@@ -405,6 +415,7 @@ impl Driver for Sim {
             kernel.in_flight.push(flight);
         } else {
             flight.priority = kernel.priority;
+            kernel.sends += usize::from(flight.is_send);
             let priority = flight.priority;
             kernel.submitted.push(priority, flight);
         }
@@ -428,8 +439,13 @@ impl Driver for Sim {
         self.kernel.borrow_mut().flush(&mut world, &self.arrivals);
     }
 
-    fn needs_flush(&self) -> bool {
-        !self.kernel.borrow().submitted.is_empty()
+    fn flush_within(&self) -> Option<Duration> {
+        let kernel = self.kernel.borrow();
+        match kernel.submitted.len() {
+            0 => None,
+            sends if sends == kernel.sends => Some(GATHER_TIME),
+            _ => Some(FLUSH_TIME_MAX),
+        }
     }
 
     fn is_flushed(&mut self) -> bool {

@@ -1,6 +1,7 @@
 //! Properties of operations that hold under every seed: results, buffers, timeouts, and the time of
 //! submission.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -12,11 +13,15 @@ use rustix::io::Errno;
 
 use super::programs::{Choices, dawdle};
 use super::{Simulation, compute, under_seeds};
+use crate::driver::{FLUSH_TIME_MAX, sim};
 use crate::op::net::{self, SocketOperation};
 use crate::op::peer_address::PeerAddress;
 use crate::op::{self, Operation};
+use crate::priorities::Priority;
+use crate::priority;
 use crate::resource::descriptor::Descriptor;
 use crate::sched::caller::{self, cancellation, wait};
+use crate::sched::shared::mode::Mode;
 use crate::sched::worker::{Tick, current};
 use crate::thread::{self, Cancelled, spawn, yield_now};
 
@@ -33,6 +38,16 @@ fn receive(buffer: &mut [u8], timeout: Option<Duration>) -> io::Result<usize> {
         drains: true,
     }));
     wait::perform(&mut operation, timeout).map(|count| count as usize)
+}
+
+/// Sends a few bytes, as to a socket.
+fn send() -> io::Result<usize> {
+    let standard_input = io::stdin();
+    let mut operation = Operation::Socket(SocketOperation::Send(net::Send {
+        socket: Descriptor::unwatched(standard_input.as_fd()),
+        buffer: &[7; 8],
+    }));
+    wait::perform(&mut operation, None).map(|count| count as usize)
 }
 
 /// Receives once, and checks that the result and the buffer belong together, then and later.
@@ -99,31 +114,86 @@ fn a_worker_does_not_sleep_while_an_operation_is_late() {
     });
 }
 
-/// Otherwise an answer would wait in the ring until a whole batch of fibers has computed.
+/// Otherwise a request would wait in the ring until a whole batch of fibers has computed.
 #[test]
 fn submitted_operations_start_while_others_compute() {
     const COMPUTED: Duration = Duration::from_micros(200);
+    let call = |choices: &mut Choices| {
+        let _ = receive_and_check(choices);
+    };
     under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, 1, mode);
-        let fibers: Vec<_> = (0..100)
-            .map(|index| {
-                simulation.spawn(move || {
-                    let mut choices = Choices(seed * 23 + index);
-                    for _ in 0..3 {
-                        compute(COMPUTED);
-                        let _ = receive_and_check(&mut choices);
-                    }
-                })
-            })
-            .collect();
-        simulation.step_until(|_| fibers.iter().all(thread::JoinHandle::is_finished));
-        let waited = simulation.world().borrow().gathered_max();
+        let (waited, _) = gathering_times(seed, mode, COMPUTED, call);
         assert!(
             waited <= COMPUTED,
             "{waited:?}, and one fiber computes meanwhile"
         );
-        simulation.shut_down();
     });
+}
+
+/// Sends may wait for others, and nothing else waits with them.
+#[test]
+fn sends_gather_longer_than_other_operations() {
+    const COMPUTED: Duration = Duration::from_micros(10);
+    let call = |choices: &mut Choices| {
+        if choices.below(32) == 0 {
+            let _ = receive_and_check(choices);
+        } else {
+            let _ = send();
+        }
+    };
+    let sends_waited = Cell::new(Duration::ZERO);
+    under_seeds(|seed, mode| {
+        let (waited, sends) = gathering_times(seed, mode, COMPUTED, call);
+        assert!(waited <= FLUSH_TIME_MAX + COMPUTED, "{waited:?}");
+        assert!(sends <= sim::GATHER_TIME + COMPUTED, "{sends:?}");
+        sends_waited.set(sends.max(sends_waited.get()));
+    });
+    let sends_waited = sends_waited.get();
+    assert!(sends_waited >= sim::GATHER_TIME, "{sends_waited:?}");
+}
+
+/// Otherwise an event that makes a more urgent fiber ready would be seen later than without sends.
+#[test]
+fn sends_of_ordered_fibers_gather_only_for_a_short_batch() {
+    const COMPUTED: Duration = Duration::from_micros(10);
+    let call = |_: &mut Choices| {
+        let _ = priority::with(Priority::Background, send);
+    };
+    under_seeds(|seed, mode| {
+        let (_, sends) = gathering_times(seed, mode, COMPUTED, call);
+        assert!(sends <= FLUSH_TIME_MAX + COMPUTED, "{sends:?}");
+    });
+}
+
+/// Lets 100 fibers of one worker compute for this time before each call. Returns the maximum time that an operation has waited to
+/// be submitted, and that of a send.
+fn gathering_times(
+    seed: u64,
+    mode: Mode,
+    computed: Duration,
+    call: fn(&mut Choices),
+) -> (Duration, Duration) {
+    let mut simulation = Simulation::new(seed, 1, mode);
+    // A queue that is full is flushed.
+    simulation.world().borrow_mut().set_entries(128);
+    let fibers: Vec<_> = (0..100)
+        .map(|index| {
+            simulation.spawn(move || {
+                let mut choices = Choices(seed * 23 + index);
+                for _ in 0..3 {
+                    compute(computed);
+                    call(&mut choices);
+                }
+            })
+        })
+        .collect();
+    simulation.step_until(|_| fibers.iter().all(thread::JoinHandle::is_finished));
+    let times = {
+        let world = simulation.world().borrow();
+        (world.gathered_max(), world.sends_gathered_max())
+    };
+    simulation.shut_down();
+    times
 }
 
 /// Otherwise a fiber that computes between calls would wait for all others twice or more for each of its messages.
@@ -138,15 +208,10 @@ fn a_call_that_need_not_wait_leaves_the_turn_to_its_fiber() {
             .map(|_| {
                 let at_once = Arc::clone(&at_once);
                 simulation.spawn(move || {
-                    let standard_input = io::stdin();
                     for _ in 0..CALLS {
                         compute(Duration::from_micros(200));
                         let begin = caller::now();
-                        let mut send = Operation::Socket(SocketOperation::Send(net::Send {
-                            socket: Descriptor::unwatched(standard_input.as_fd()),
-                            buffer: &[7; 8],
-                        }));
-                        let _ = wait::perform(&mut send, None);
+                        let _ = send();
                         let is_at_once = caller::now() == begin;
                         at_once.fetch_add(usize::from(is_at_once), Ordering::Relaxed);
                     }

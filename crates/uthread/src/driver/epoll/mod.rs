@@ -33,7 +33,9 @@ use super::eventfd::Eventfd;
 use super::latest::Latest;
 use super::native::{self, socket::Call};
 use super::readiness::{self, Event, Interest, Waiting};
-use super::{Completion, Completions, Counts, Driver, Pair, Start, Token, Wake, in_one};
+use super::{
+    Completion, Completions, Counts, Driver, FLUSH_TIME_MAX, Pair, Start, Token, Wake, in_one,
+};
 use crate::atomic::lock;
 use crate::driver::events::{self, EVENTS_MAX, Events};
 use crate::driver::interest_table::InterestTable;
@@ -259,8 +261,8 @@ impl Driver for Epoll {
         }
     }
 
-    fn needs_flush(&self) -> bool {
-        !self.gathered.is_empty()
+    fn flush_within(&self) -> Option<Duration> {
+        (!self.gathered.is_empty()).then_some(FLUSH_TIME_MAX)
     }
 
     fn is_flushed(&mut self) -> bool {

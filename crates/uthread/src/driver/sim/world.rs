@@ -7,13 +7,19 @@ use crate::priorities::Priority;
 /// Maximum duration of an operation: some ticks of the timers, so that timeouts win and lose.
 const LATENCY_MAX: Duration = Duration::from_millis(2);
 
+/// Number of entries at first: as few as a driver may have, so that it is often full.
+const FEW_ENTRIES: usize = 3;
+
 /// The clock, the choices of the seed, and a record of what the drivers did.
 pub(crate) struct World {
     pub(super) origin: Instant,
     pub(super) clock: Duration,
     random: fastrand::Rng,
-    /// Maximum time that an operation has waited to be submitted.
+    /// Number of entries in the queue of each driver.
+    pub(super) entries: usize,
+    /// Maximum time that an operation other than a send has waited to be submitted.
     pub(super) gathered_max: Duration,
+    pub(super) sends_gathered_max: Duration,
     /// Number of operations that were done at once.
     pub(super) attempted: usize,
     /// Number of operations that were to be submitted.
@@ -39,7 +45,9 @@ impl World {
         World {
             origin: Instant::now(),
             clock: Duration::ZERO,
+            entries: FEW_ENTRIES,
             gathered_max: Duration::ZERO,
+            sends_gathered_max: Duration::ZERO,
             attempted: 0,
             gathered: 0,
             flushes: 0,
@@ -62,9 +70,19 @@ impl World {
         self.clock = clock;
     }
 
-    /// Returns the maximum time that an operation has waited to be submitted.
+    /// Gives the queue of each driver so many entries.
+    pub(crate) fn set_entries(&mut self, entries: usize) {
+        self.entries = entries;
+    }
+
+    /// Returns the maximum time that an operation other than a send has waited to be submitted.
     pub(crate) fn gathered_max(&self) -> Duration {
         self.gathered_max
+    }
+
+    /// Returns the maximum time that a send has waited to be submitted.
+    pub(crate) fn sends_gathered_max(&self) -> Duration {
+        self.sends_gathered_max
     }
 
     /// Returns the number of operations that were done at once.

@@ -46,7 +46,7 @@ use self::submissions::{PendingSubmissions, Submissions};
 use self::urgent::UrgentEntries;
 use self::user_data::UserData;
 use self::waker::Waker;
-use super::{Counts, Driver, Pair, Start, Token, Wake};
+use super::{Counts, Driver, FLUSH_TIME_MAX, Pair, Start, Token, Wake};
 use crate::op::Operation;
 use crate::op::net::SocketOperation;
 use crate::priorities::Priority;
@@ -373,7 +373,7 @@ impl Driver for Uring {
 
     fn set_priority(&mut self, priority: Priority) {
         if priority != Priority::Normal && !self.submissions.is_ordered() {
-            if self.submissions.has_unpublished() {
+            if self.submissions.unpublished() > 0 {
                 // Of a flush of its own, as the queue has them in their order already.
                 self.flush();
             }
@@ -422,9 +422,19 @@ impl Driver for Uring {
         self.registered.reserve_file(&self.ring.io.submitter())
     }
 
-    fn needs_flush(&self) -> bool {
+    fn flush_within(&self) -> Option<Duration> {
         let urgent = self.ring.urgent.as_ref();
-        self.submissions.has_unpublished() || urgent.is_some_and(UrgentEntries::is_any_refused)
+        if urgent.is_some_and(UrgentEntries::is_any_refused) {
+            return Some(FLUSH_TIME_MAX);
+        }
+        match self.submissions.unpublished() {
+            0 => None,
+            // Each is one of them.
+            unpublished if unpublished == self.send_batcher.gathered() => {
+                Some(self.send_batcher.gather_time())
+            }
+            _ => Some(FLUSH_TIME_MAX),
+        }
     }
 
     fn is_flush_due(&self) -> bool {

@@ -1,11 +1,11 @@
 //! Chooses whether sends gather as requests, which one enter submits, or are system calls of their own.
 //!
 //! Many connections that are ready together are served at less cost if their fibers run one after the other
-//! and the kernel then sends one response after the other: each finds its code in the cache. But a response
-//! must not wait for a fiber that computes.
+//! and the kernel then sends one response after the other: each finds its code in the cache, and the clients are
+//! woken once. But a response must not wait for long, nor for a fiber that computes for long.
 //!
 //! ```text
-//!             a round with SENDS_MIN sends in quick succession
+//!             a round with SENDS_MIN sends, SEND_TIME_MAX or less for each
 //!   direct  ----------------------------------------------------->  gathering
 //!      ^                                                                |
 //!      +----------------------------------------------------------------+
@@ -14,16 +14,24 @@
 
 use std::time::{Duration, Instant};
 
+use crate::driver::FLUSH_TIME_MAX;
+
 /// Number of sends in a round from which those of the next one gather.
 const SENDS_MIN: u32 = 4;
 
-/// Mean time for each send of a round, above which fibers compute: twice the time of a message that is only
-/// received and sent.
-const SEND_TIME_MAX: Duration = Duration::from_micros(16);
+/// Mean time for each send of a round, above which a response does not wait for others: beside so much work, its system call
+/// costs little.
+const SEND_TIME_MAX: Duration = Duration::from_micros(50);
 
-/// Time after which a round with gathered sends has taken long. The scheduler ends it after a third of this,
-/// unless a fiber keeps the worker.
-const ROUND_TIME_MAX: Duration = Duration::from_micros(150);
+/// Number of sends that gather before a flush, at the pace of the last round.
+const FLUSH_SENDS: u32 = 10;
+
+/// Maximum time for which sends gather before a flush.
+const GATHER_TIME_MAX: Duration = Duration::from_micros(200);
+
+/// A round with gathered sends has taken long after this many times the time after which the scheduler ends it: a fiber has
+/// kept the worker.
+const LONG_ROUND: u32 = 3;
 
 /// Number of direct sends after such a round. It doubles if the next such round comes soon, up to a maximum at which
 /// the late sends, which are those of one round, are few in a thousand. The machine may also have interrupted the
@@ -45,6 +53,8 @@ pub(super) struct SendBatcher {
     direct_next: u32,
     /// Number of sends that have gathered since the last such round.
     gathered: u32,
+    /// Time after which sends that gather in this round are flushed.
+    gather_time: Duration,
 }
 
 impl Default for SendBatcher {
@@ -56,6 +66,7 @@ impl Default for SendBatcher {
             direct: 0,
             direct_next: DIRECT_SENDS_MIN,
             gathered: 0,
+            gather_time: FLUSH_TIME_MAX,
         }
     }
 }
@@ -69,6 +80,16 @@ impl SendBatcher {
         self.is_gathering
     }
 
+    /// Returns the number of sends that have gathered in this round.
+    pub(super) fn gathered(&self) -> u32 {
+        if self.is_gathering { self.sends } else { 0 }
+    }
+
+    /// Returns the time after the first of these sends at which they are to be flushed.
+    pub(super) fn gather_time(&self) -> Duration {
+        self.gather_time
+    }
+
     /// Ends a round, before its gathered sends are submitted.
     pub(super) fn end_round(&mut self, now: impl FnOnce() -> Instant) {
         let Some(began) = self.began.take() else {
@@ -79,7 +100,9 @@ impl SendBatcher {
         if self.is_gathering {
             self.record_gathered(time);
         }
-        let is_quick = time <= SEND_TIME_MAX * self.sends;
+        let send_time = time / self.sends;
+        self.gather_time = (FLUSH_SENDS * send_time).clamp(FLUSH_TIME_MAX, GATHER_TIME_MAX);
+        let is_quick = send_time <= SEND_TIME_MAX;
         self.is_gathering = self.sends >= SENDS_MIN && is_quick && self.direct == 0;
         self.sends = 0;
     }
@@ -87,7 +110,7 @@ impl SendBatcher {
     /// Records a round of gathered sends that took `time`.
     fn record_gathered(&mut self, time: Duration) {
         self.gathered = self.gathered.saturating_add(self.sends);
-        if time > ROUND_TIME_MAX {
+        if time > LONG_ROUND * self.gather_time {
             if self.gathered > DIRECT_SENDS_MAX {
                 self.direct_next = DIRECT_SENDS_MIN;
             }
@@ -136,9 +159,19 @@ mod tests {
     }
 
     #[test]
+    fn sends_gather_for_the_time_of_ten() {
+        let mut batcher = SendBatcher::default();
+        assert_eq!(batcher.gather_time(), FLUSH_TIME_MAX);
+        for (send_us, gather_us) in [(1, 50), (5, 50), (12, 120), (20, 200), (50, 200), (51, 200)] {
+            round(&mut batcher, 30, 30 * Duration::from_micros(send_us));
+            assert_eq!(batcher.gather_time(), Duration::from_micros(gather_us));
+        }
+    }
+
+    #[test]
     fn after_a_round_that_took_long_many_sends_are_direct() {
         const SENDS: u32 = 64;
-        let late = ROUND_TIME_MAX + Duration::from_nanos(1);
+        let late = LONG_ROUND * GATHER_TIME_MAX + Duration::from_nanos(1);
         let mut batcher = SendBatcher::default();
         assert!(!round(&mut batcher, SENDS, late), "sends gather too early");
         let mut late_round = |expected| {

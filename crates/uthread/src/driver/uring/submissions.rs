@@ -29,8 +29,8 @@ pub(super) struct Submissions {
     gathered: Option<ByPriority<Entry>>,
     /// The priority of the entries that are added.
     priority: Priority,
-    /// `true` if entries were added since the last publication.
-    has_unpublished: bool,
+    /// Number of operations that were added since the last publication.
+    unpublished: u32,
 }
 
 /// Published entries that were not announced to the kernel, and how to announce them.
@@ -56,7 +56,7 @@ impl Submissions {
             kernel_polls,
             gathered: kernel_polls.then(ByPriority::default),
             priority: Priority::Normal,
-            has_unpublished: false,
+            unpublished: 0,
         }
     }
 
@@ -94,7 +94,7 @@ impl Submissions {
     /// The memory that they point to remains valid until their completion.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) unsafe fn push<'a>(&mut self, entries: impl IntoIterator<Item = &'a Entry>) {
-        self.has_unpublished = true;
+        self.unpublished += 1;
         let mut queue = Self::queue(&mut self.ring);
         if let Some(gathered) = &mut self.gathered {
             for entry in entries {
@@ -154,9 +154,9 @@ impl Submissions {
         has_room
     }
 
-    /// Returns `true` if entries wait for the next publication.
-    pub(super) fn has_unpublished(&self) -> bool {
-        self.has_unpublished
+    /// Returns the number of operations that wait for the next publication.
+    pub(super) fn unpublished(&self) -> u32 {
+        self.unpublished
     }
 
     /// Returns `true` if the kernel has taken all entries.
@@ -178,7 +178,7 @@ impl Submissions {
     /// Publishes the gathered entries to the kernel.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) fn publish(&mut self) -> PendingSubmissions {
-        self.has_unpublished = false;
+        self.unpublished = 0;
         let mut queue = Self::queue(&mut self.ring);
         let mut flags = EnterFlags::empty();
         let Some(gathered) = &mut self.gathered else {

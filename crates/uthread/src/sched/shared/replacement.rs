@@ -102,7 +102,7 @@ impl Shared {
                 reactor.interrupt(fiber.control());
             }
             let served = reactor.serve(now, |fiber, _| ready.push(fiber));
-            let mut needs_flush = driver.needs_flush();
+            let mut needs_flush = driver.flush_within().is_some();
             while let Some(token) = reactor.take_late() {
                 if reactor.has(token) {
                     driver.cancel(token);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Worker;
-use super::poll_schedule::BATCH_TIME_MAX;
 use super::queues::pick::{NEW_FIBER_TURN, Starter};
+use crate::driver::FLUSH_TIME_MAX;
 use crate::fiber::{FiberRef, Started};
 
 /// Number of fibers that run before the worker checks timers, inbox and ring: few enough that none waits
@@ -14,7 +14,7 @@ pub(super) const BATCH_FIBERS: u64 = 64;
 /// Time after which a batch ends early where fibers are ordered, as an event may make a more urgent one ready; or while fibers use
 /// up their turns, as others wait for a whole turn otherwise. With twice this time, bulk transfers gain some 4 %, and the 99th
 /// percentile of a message beside them rises by a fifth or more.
-const SHORT_TIME_MAX: Duration = BATCH_TIME_MAX;
+const SHORT_TIME_MAX: Duration = FLUSH_TIME_MAX;
 
 impl Worker {
     pub(super) fn run_batch(&self) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::io::Io;
 use super::queues::Queues;
 use super::{budget, current, panics};
-use crate::driver::{Driver, Start, Token};
+use crate::driver::{Driver, FLUSH_TIME_MAX, Start, Token};
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{CallResult, Operation};
 use crate::priorities::Priority;
@@ -65,15 +65,15 @@ impl Io {
                 Start::Pending => {
                     let own = timeout.and_then(|timeout| driver.now().checked_add(timeout));
                     let deadline = own.into_iter().chain(deadline).min();
-                    let needs_flush = driver.needs_flush();
+                    let flush_within = driver.flush_within();
                     reactor.begin(fiber, resumes_first, deadline);
                     if self.driver.is_shared() {
                         // Under the lock of the driver: others must not submit the operation yet.
                         queues.remote.is_submitting.store(true, Ordering::Relaxed);
                     }
                     drop((driver, reactor));
-                    if needs_flush {
-                        self.mark_unflushed(queues);
+                    if let Some(time) = flush_within {
+                        self.flush_within(queues, time);
                     } else {
                         self.count_awaited(queues);
                     }
@@ -174,7 +174,7 @@ impl Io {
                 Start::Pending => {
                     reactor.begin_with_sink(sink, resumes_first);
                     drop((driver, reactor));
-                    self.mark_unflushed(queues);
+                    self.flush_within(queues, FLUSH_TIME_MAX);
                     let worker = queues.index;
                     return OperationId { worker, token };
                 }

@@ -14,7 +14,7 @@ use super::alerts::Alerts;
 use super::poll_schedule::PollSchedule;
 use super::queues::Queues;
 use crate::atomic::lock;
-use crate::driver::{Driver, Pair, Token};
+use crate::driver::{Driver, FLUSH_TIME_MAX, Pair, Token};
 use crate::sched::reactor::Reactor;
 use crate::sched::reactor::driver_cell::{DriverCell, SharedDriver};
 use crate::sched::reactor::local_or_shared::LocalOrShared;
@@ -97,9 +97,9 @@ impl Io {
         self.driver.lock().flush();
     }
 
-    /// Records that the driver has operations to submit.
-    pub(super) fn mark_unflushed(&self, queues: &Queues) {
-        self.schedule.mark_unflushed(queues, || self.now());
+    /// Ends the batch after this time at the latest, as the driver has operations to submit.
+    pub(super) fn flush_within(&self, queues: &Queues, time: Duration) {
+        self.schedule.flush_within(queues, time, || self.now());
     }
 
     /// Records that a fiber waits for an event that the driver has to poll for.
@@ -148,7 +148,7 @@ impl Io {
             let mut reactor = self.reactor.lock();
             if reactor.has(token) {
                 self.driver.lock().cancel(token);
-                self.mark_unflushed(queues);
+                self.flush_within(queues, FLUSH_TIME_MAX);
             }
         }
     }

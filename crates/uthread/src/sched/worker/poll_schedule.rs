@@ -7,10 +7,6 @@ use super::alerts::Alerts;
 use super::queues::Queues;
 use crate::sched::reactor::driver_cell::DriverCell;
 
-/// Time after which a batch ends early if submissions wait for its end, as fibers may compute between their
-/// calls. Relative to this time, a system call costs a percent or two.
-pub(super) const BATCH_TIME_MAX: Duration = Duration::from_micros(50);
-
 /// Time after which a batch ends early if no submissions wait, but fibers wait for events that the worker has
 /// to poll for.
 const BLIND_TIME_MAX: Duration = Duration::from_micros(400);
@@ -22,8 +18,10 @@ const LOOKS_SPARED: u32 = 7;
 /// While it has a time, the alert [`Alerts::BATCH_END`] is set.
 #[derive(Default)]
 pub(super) struct PollSchedule {
-    /// The end of the batch if the driver has operations to submit.
+    /// The end of the batch if the driver has operations to submit: fibers may compute between their calls.
     flush_at: Cell<Option<Instant>>,
+    /// The shortest time within which one of them has to be submitted, as of its start.
+    flush_time: Cell<Duration>,
     /// The end of the batch if a fiber waits for an event that the driver has to poll for.
     look_at: Cell<Option<Instant>>,
     /// Number of clock reads for this that are still skipped.
@@ -37,7 +35,8 @@ impl PollSchedule {
     pub(super) fn is_due(&self, queues: &Queues, driver: &DriverCell) -> bool {
         if let Some(flush_at) = self.flush_at.get() {
             let driver = driver.lock();
-            return driver.is_flush_due() || driver.now() >= flush_at;
+            let end = self.look_at.get().map_or(flush_at, |at| at.min(flush_at));
+            return driver.is_flush_due() || driver.now() >= end;
         }
         let Some(look_at) = self.look_at.get() else {
             return false;
@@ -48,9 +47,9 @@ impl PollSchedule {
         }
         // Once due, it remains so until the poll.
         let is_due = driver.lock().now() >= look_at;
-        let are_spared = !is_due && !queues.ready.is_ordered() && !queues.ready.has_spent();
+        let is_spared = !is_due && !queues.ready.is_ordered() && !queues.ready.has_spent();
         self.looks_spared
-            .set(if are_spared { LOOKS_SPARED } else { 0 });
+            .set(if is_spared { LOOKS_SPARED } else { 0 });
         is_due
     }
 
@@ -60,12 +59,23 @@ impl PollSchedule {
         queues.alerts.set(Alerts::BATCH_END, true);
     }
 
-    /// Records that the driver has operations to submit.
-    pub(super) fn mark_unflushed(&self, queues: &Queues, now: impl FnOnce() -> Instant) {
-        if self.flush_at.get().is_none() {
-            self.flush_at.set(Some(now() + BATCH_TIME_MAX));
+    /// Ends the batch after this time at the latest, as the driver has operations to submit.
+    pub(super) fn flush_within(
+        &self,
+        queues: &Queues,
+        time: Duration,
+        now: impl FnOnce() -> Instant,
+    ) {
+        let flush_at = self.flush_at.get();
+        if flush_at.is_none() {
             queues.alerts.set(Alerts::BATCH_END, true);
+        } else if time >= self.flush_time.get() {
+            return;
         }
+        let end = now() + time;
+        self.flush_at
+            .set(Some(flush_at.map_or(end, |at| at.min(end))));
+        self.flush_time.set(time);
     }
 
     /// Records that a fiber waits for an event that the driver has to poll for.

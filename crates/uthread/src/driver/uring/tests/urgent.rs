@@ -332,7 +332,7 @@ fn refused_operations_are_resubmitted_though_another_thread_reaps() {
             count
         });
         while !thief.is_finished() {
-            if ring.needs_flush() {
+            if ring.flush_within().is_some() {
                 ring.flush();
             }
         }
