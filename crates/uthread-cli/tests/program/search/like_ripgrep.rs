@@ -123,7 +123,7 @@ fn ripgrep() -> Option<&'static str> {
         major.is_ok_and(|major: u32| major >= VERSION_MIN)
     });
     if found.is_none() {
-        println!("not compared: this takes ripgrep {VERSION_MIN}, see CONTRIBUTING.md");
+        println!("not compared: this takes ripgrep {VERSION_MIN}, which .ci/run installs");
     }
     found
 }
