@@ -1,7 +1,7 @@
 //! A package is published with all that a registry and its users need, or it says `publish = false`.
 //!
 //! The package contains its licences, as links to those of the project, and a README of its own, because links to other files of the
-//! repository lead nowhere in it. The parts of the program (`tools`) have no page of their own: they say `readme = false`.
+//! repository lead nowhere in it. A registry shows that README, also for the parts of the program (`tools`).
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,16 @@ use super::Finding;
 use super::tree::{Tree, line_at};
 
 /// Fields that every published package has.
-const FIELDS: [&str; 6] = [
+const FIELDS: [&str; 8] = [
     "description",
     "license",
     "rust-version",
     "version",
     "include",
     "readme",
+    "keywords",
+    "categories",
 ];
-
-/// Fields of a package whose page users find in a registry.
-const FIELDS_OF_PAGE: [&str; 2] = ["keywords", "categories"];
 
 const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
@@ -85,10 +84,6 @@ impl<'a> Package<'a> {
         self.field("publish").and_then(DeValue::as_bool) != Some(false)
     }
 
-    fn has_page(&self) -> bool {
-        self.field("readme").and_then(DeValue::as_bool) != Some(false)
-    }
-
     /// Returns the path of a file of this package from the root of the repository.
     fn file(&self, name: &str) -> String {
         let folder = self.path.trim_end_matches("Cargo.toml");
@@ -96,9 +91,10 @@ impl<'a> Package<'a> {
     }
 
     fn check_fields(&self, findings: &mut Vec<Finding>) {
-        let of_page = FIELDS_OF_PAGE.iter().filter(|_| self.has_page());
-        for name in FIELDS.iter().chain(of_page) {
-            if self.field(name).is_none() {
+        for name in FIELDS {
+            // A package with `readme = false` has no page in a registry.
+            let is_false = self.field(name).and_then(DeValue::as_bool) == Some(false);
+            if is_false || self.field(name).is_none() {
                 let what = format!("a published package has no `{name}`");
                 findings.push(Finding::new(self.path, 1, what, REMEDY));
             }
@@ -108,7 +104,7 @@ impl<'a> Package<'a> {
     fn check_files(&self, tree: &Tree, findings: &mut Vec<Finding>) {
         let has_library = tree.exists(&self.file("src/lib.rs"));
         let metadata = self.field("metadata").and_then(|table| table.get("docs"));
-        if self.has_page() && has_library && metadata.is_none() {
+        if has_library && metadata.is_none() {
             let what = "a published library has no `[package.metadata.docs.rs]`";
             findings.push(Finding::new(self.path, 1, what, REMEDY));
         }
@@ -183,11 +179,16 @@ private = { path = "../private" }
     const PART: &str = r#"[package]
 name = "part"
 description = "Part of ours"
-readme = false
+readme = "README.md"
 version = "0.1.0"
 rust-version = "1.95"
 license = "MIT"
 include = ["/src"]
+keywords = ["part"]
+categories = ["concurrency"]
+
+[package.metadata.docs.rs]
+targets = ["x86_64-unknown-linux-gnu"]
 "#;
 
     const PRIVATE: &str = "[package]\nname = \"private\"\npublish = false\n";
@@ -203,6 +204,7 @@ include = ["/src"]
             ("ours/LICENSE-APACHE", ""),
             ("ours/src/lib.rs", "//! Ours.\n"),
             ("part/Cargo.toml", PART),
+            ("part/README.md", "Part of ours.\n"),
             ("part/LICENSE-MIT", ""),
             ("part/LICENSE-APACHE", ""),
             ("part/src/lib.rs", "//! Part.\n"),
@@ -213,12 +215,15 @@ include = ["/src"]
 
     #[test]
     fn a_published_package_has_every_field() {
-        for name in FIELDS.into_iter().chain(FIELDS_OF_PAGE) {
+        for name in FIELDS {
             let lines = MANIFEST.split_inclusive('\n');
             let without: String = lines.filter(|line| !line.starts_with(name)).collect();
             let expected = format!("ours/Cargo.toml:1: a published package has no `{name}`");
             plant_file("ours/Cargo.toml", &without, &[&expected]);
         }
+        let without = MANIFEST.replace("readme = \"README.md\"", "readme = false");
+        let expected = "ours/Cargo.toml:1: a published package has no `readme`";
+        plant_file("ours/Cargo.toml", &without, &[expected]);
         let without = MANIFEST.replace("[package.metadata.docs.rs]\ntargets", "keys");
         let expected = "ours/Cargo.toml:1: a published library has no `[package.metadata";
         plant_file("ours/Cargo.toml", &without, &[expected]);
@@ -235,6 +240,7 @@ include = ["/src"]
             &[
                 "new/Cargo.toml:1: a published package has no file `LICENSE-APACHE`",
                 "new/Cargo.toml:1: a published package has no file `LICENSE-MIT`",
+                "new/Cargo.toml:1: a published package has no file `README.md`",
             ],
         );
     }
@@ -250,7 +256,7 @@ include = ["/src"]
         let without = MANIFEST.replace(", version = \"=0.1.0\"", "");
         let expected = "ours/Cargo.toml:16: the dependency part of a published package has no";
         plant_file("ours/Cargo.toml", &without, &[expected]);
-        let private = format!("{PART}publish = false\n");
+        let private = PART.replace("description", "publish = false\ndescription");
         let expected = "ours/Cargo.toml:16: a published package depends on part, which is not";
         plant_file("part/Cargo.toml", &private, &[expected]);
     }
