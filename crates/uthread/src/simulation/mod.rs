@@ -3,7 +3,7 @@
 //! fiber computes.
 //!
 //! Start reading here: this is the scheduler without a kernel. `programs.rs`, `operations.rs`, `channels.rs`,
-//! `choices.rs`, `locks.rs` and `priorities.rs` check properties that hold whatever the seed chooses. To try more seeds than
+//! `selections.rs`, `locks.rs` and `priorities.rs` check properties that hold whatever the seed chooses. To try more seeds than
 //! usual, or to repeat one:
 //!
 //! ```sh
@@ -15,16 +15,16 @@ mod multishot;
 mod operations;
 mod panics;
 mod programs;
-mod trimming;
+mod stack_trimming;
 
 mod cancellation;
 mod channels;
-mod choices;
-mod ending;
 mod locks;
 mod priorities;
 mod readiness;
-mod spreading;
+mod runtime_ends;
+mod selections;
+mod spread_fibers;
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe, Location};

@@ -15,7 +15,7 @@ use uthread::time::Elapsed;
 use uthread::{block_on, shield, sleep, spawn, timeout};
 
 use crate::fixtures::dedicated::{dedicated, waiting};
-use crate::fixtures::sides::{
+use crate::fixtures::fiber_or_thread::{
     Side, assert_ends_with_runtime, assert_neighbour_runs, is_cancelled, mixed,
 };
 use crate::harness::place::Place;

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, mpsc as native};
 
-use crate::fixtures::sides::{
+use crate::fixtures::fiber_or_thread::{
     InDrop, assert_ends_with_runtime, assert_neighbour_runs, is_cancelled,
 };
 use crate::harness::place::Place;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::fixtures::sides::{Running, assert_neighbour_runs, mixed};
+use crate::fixtures::fiber_or_thread::{Running, assert_neighbour_runs, mixed};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
 use uthread::sync::{Barrier, Condvar, Mutex, Semaphore};

@@ -12,7 +12,7 @@ use uthread::{JoinHandle, Runtime, Shutdown, blocking, scope, shield, sleep, spa
 use uthread::{timeout, yield_now};
 
 use crate::fixtures::dedicated::{dedicated, waiting};
-use crate::fixtures::sides::{InDrop, is_cancelled, park_for_ever};
+use crate::fixtures::fiber_or_thread::{InDrop, is_cancelled, park_for_ever};
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_WORKERS, behaviours};

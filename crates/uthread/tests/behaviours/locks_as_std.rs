@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::fixtures::sides::InDrop;
+use crate::fixtures::fiber_or_thread::InDrop;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::fixtures::sides::{InDrop, is_cancelled};
+use crate::fixtures::fiber_or_thread::{InDrop, is_cancelled};
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_ONE_WORKER, ON_WORKERS, behaviours};

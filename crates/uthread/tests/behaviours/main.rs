@@ -8,7 +8,6 @@ mod fixtures;
 mod harness;
 mod support;
 
-mod building;
 mod dedicated;
 mod fibers;
 mod join;
@@ -19,6 +18,7 @@ mod names;
 mod no_memory;
 mod panic_messages;
 mod panics;
+mod thread_builder;
 mod thread_ends;
 
 mod block_on;
@@ -64,15 +64,15 @@ mod unix_fds;
 
 mod directories;
 mod file_limits;
+mod file_opening;
+mod file_positions;
 mod files;
 mod files_beyond_std;
 mod files_vectored;
 mod locked_files;
 mod names_of_files;
-mod opening;
 mod pipe_ends;
 mod pipes;
-mod positions;
 
 mod standard_input;
 mod standard_output;
@@ -87,10 +87,10 @@ mod conversions;
 mod errors_as_std;
 
 mod multishot;
+mod multishot_receives;
 mod raw_chains;
 mod raw_requests;
 mod read_file;
-mod received;
 mod registered_buffers;
 mod registered_files;
 mod registered_files_end;
@@ -102,9 +102,9 @@ mod cancelled_scopes;
 mod deadlines;
 mod dedicated_ends;
 mod diagnosis;
-mod ending;
-mod exits;
 mod idle;
+mod process_exit;
+mod runtime_ends;
 mod shield;
 mod shutdown;
 mod starved_pool;
@@ -116,10 +116,10 @@ mod foreign_blocking;
 mod migration;
 mod overflow;
 mod own_tls;
+mod stack_trimming;
 mod stealing;
 mod stuck_workers;
 mod timers;
-mod trimming;
 
 // Last, beside each other: what takes turns or time is disturbed by what needs many threads.
 mod fairness;
@@ -139,7 +139,7 @@ macro_rules! modules {
 
 /// In the order in which they run.
 const MODULES: &[harness::Module] = &modules![
-    building,
+    thread_builder,
     dedicated,
     fibers,
     join,
@@ -195,10 +195,10 @@ const MODULES: &[harness::Module] = &modules![
     files_vectored,
     locked_files,
     names_of_files,
-    opening,
+    file_opening,
     pipe_ends,
     pipes,
-    positions,
+    file_positions,
     standard_input,
     standard_output,
     process_faults,
@@ -209,7 +209,7 @@ const MODULES: &[harness::Module] = &modules![
     conversions,
     errors_as_std,
     multishot,
-    received,
+    multishot_receives,
     registered_buffers,
     registered_files,
     registered_files_end,
@@ -221,8 +221,8 @@ const MODULES: &[harness::Module] = &modules![
     cancelled_scopes,
     deadlines,
     dedicated_ends,
-    ending,
-    exits,
+    runtime_ends,
+    process_exit,
     diagnosis,
     idle,
     shield,
@@ -239,7 +239,7 @@ const MODULES: &[harness::Module] = &modules![
     stealing,
     stuck_workers,
     timers,
-    trimming,
+    stack_trimming,
     fairness,
     priorities,
     metrics,

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::fixtures::sides::{Counted, Running, assert_neighbour_runs, is_cancelled, mixed};
+use crate::fixtures::fiber_or_thread::{
+    Counted, Running, assert_neighbour_runs, is_cancelled, mixed,
+};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
 use crate::support::HANG;

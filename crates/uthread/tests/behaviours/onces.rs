@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::fixtures::sides::{Running, mixed};
+use crate::fixtures::fiber_or_thread::{Running, mixed};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, MORE_WORKERS, OUTSIDE, behaviours};
 use uthread::sync::{LazyLock, Once, OnceLock};

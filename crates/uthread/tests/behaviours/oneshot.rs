@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::fixtures::sides::{Counted, InDrop, is_cancelled, mixed};
+use crate::fixtures::fiber_or_thread::{Counted, InDrop, is_cancelled, mixed};
 use crate::harness::child::child;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
-use crate::fixtures::sides::{InDrop, is_cancelled, mixed};
+use crate::fixtures::fiber_or_thread::{InDrop, is_cancelled, mixed};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
 use crate::support::HANG;

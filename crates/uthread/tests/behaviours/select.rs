@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::fixtures::sides::{Counted, Running, mixed};
+use crate::fixtures::fiber_or_thread::{Counted, Running, mixed};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
 use crate::support::HANG;

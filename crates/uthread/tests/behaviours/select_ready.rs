@@ -15,7 +15,7 @@ use uthread::sync::mpsc::channel;
 use uthread::sync::{oneshot, select as arms};
 use uthread::{select, timeout};
 
-use crate::fixtures::sides::mixed;
+use crate::fixtures::fiber_or_thread::mixed;
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};

@@ -13,7 +13,7 @@ use uthread::sync::mpsc::{
 use uthread::thread::park;
 use uthread::{select, shield, sleep};
 
-use crate::fixtures::sides::{
+use crate::fixtures::fiber_or_thread::{
     InDrop, assert_ends_with_runtime, assert_neighbour_runs, is_cancelled,
 };
 use crate::harness::place::Place;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use crate::fixtures::sides::{InDrop, is_cancelled, park_for_ever};
+use crate::fixtures::fiber_or_thread::{InDrop, is_cancelled, park_for_ever};
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{Gap, IN_FIBERS, ON_ONE_WORKER, OUTSIDE, behaviours};

@@ -4,7 +4,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::fixtures::sides::InDrop;
+use crate::fixtures::fiber_or_thread::InDrop;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, behaviours};
 use uthread::net::TcpListener;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use crate::fixtures::sides::{
+use crate::fixtures::fiber_or_thread::{
     Counted, InDrop, Running, assert_neighbour_runs, is_cancelled, mixed,
 };
 use crate::harness::place::Place;
