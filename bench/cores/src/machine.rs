@@ -15,6 +15,20 @@ pub(crate) enum Step {
     Wake(usize),
     /// Counts an operation of the workload.
     Done,
+    /// Changes what a core has pinned, where the order in time decides.
+    Epoch(Epoch),
+}
+
+/// A change of the epochs of the cores, or a look at one. The epoch of a core that has pinned none is zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Epoch {
+    /// Pins the global epoch.
+    Pin,
+    Unpin,
+    /// Skips this number of steps if the core with this index has pinned another epoch.
+    Compare(usize, usize),
+    /// Makes the successor of the pinned epoch the global one.
+    Advance,
 }
 
 /// Decision of a core after the steps of its program.
@@ -53,6 +67,7 @@ struct Core {
     next: Option<Next>,
     is_asleep: bool,
     is_woken: bool,
+    epoch: u64,
     /// Number of its entries in the queue before the current one, which are void.
     turn: u64,
 }
@@ -63,6 +78,7 @@ pub(crate) struct Machine {
     cores: Vec<Core>,
     /// The next time of each core.
     queue: BinaryHeap<Reverse<(u64, usize, u64)>>,
+    epoch: u64,
     begin: u64,
     done: u64,
     awake_ns: u64,
@@ -75,6 +91,7 @@ impl Machine {
             memory,
             cores: (0..cores).map(|_| Core::default()).collect(),
             queue: (0..cores).map(|core| Reverse((0, core, 0))).collect(),
+            epoch: 1,
             begin: 0,
             done: 0,
             awake_ns: 0,
@@ -148,10 +165,26 @@ impl Machine {
                 }
                 Step::Wake(other) => self.wake(other, now),
                 Step::Done => self.done += 1,
+                Step::Epoch(change) => self.change_epoch(core, change),
             }
         }
         self.awake_ns += now - begin;
         self.resume_at(core, now);
+    }
+
+    fn change_epoch(&mut self, core: usize, change: Epoch) {
+        let own = self.cores[core].epoch;
+        match change {
+            Epoch::Pin => self.cores[core].epoch = self.epoch,
+            Epoch::Unpin => self.cores[core].epoch = 0,
+            Epoch::Compare(other, count) => {
+                let other = self.cores[other].epoch;
+                if other != 0 && other != own {
+                    self.cores[core].program.drain(..count);
+                }
+            }
+            Epoch::Advance => self.epoch = own + 1,
+        }
     }
 
     fn sleep(&mut self, core: usize, begin: u64, now: u64, until: Option<u64>) {
@@ -176,5 +209,56 @@ impl Machine {
         self.cores[core].turn += 1;
         let turn = self.cores[core].turn;
         self.queue.push(Reverse((time, core, turn)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Costs;
+
+    /// Two cores: the first one pins, and later unpins; the second one pins, compares and works unless it has to skip that.
+    struct Pinning(u64);
+
+    impl Workload for Pinning {
+        fn next(&mut self, core: usize, now: u64, program: &mut VecDeque<Step>) -> Next {
+            if now > 0 {
+                return Next::Sleep(None);
+            }
+            let pin = Step::Epoch(Epoch::Pin);
+            match core {
+                0 => program.extend([
+                    pin,
+                    Step::Work(100),
+                    Step::Epoch(Epoch::Unpin),
+                    Step::Work(1),
+                ]),
+                _ => program.extend([
+                    Step::Work(10),
+                    pin,
+                    Step::Epoch(Epoch::Advance),
+                    pin,
+                    Step::Work(self.0),
+                    Step::Epoch(Epoch::Compare(0, 1)),
+                    Step::Done,
+                    Step::Work(1),
+                ]),
+            }
+            Next::Go
+        }
+    }
+
+    #[test]
+    fn an_older_pin_is_seen_until_it_ends() {
+        for (time, expected) in [(50, 0), (150, 1)] {
+            let costs = Costs {
+                load_ns: 1,
+                rmw_ns: 1,
+                owned_rmw_ns: 1,
+            };
+            let machine = Machine::new(Memory::new(costs), 2);
+            let outcome = machine.run(&mut Pinning(time), 4 * 200);
+            assert_eq!((outcome.rate * 800e-9).round() as u64, expected, "{time}");
+        }
     }
 }

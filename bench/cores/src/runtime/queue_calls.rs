@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::calls::Calls;
 use super::layout::Worker;
+use crate::machine::{Epoch, Step};
 
 /// `PINNINGS_BETWEEN_COLLECT` of crossbeam-epoch.
 const PINS_PER_COLLECT: u64 = 128;
@@ -75,22 +76,31 @@ impl Calls<'_> {
             }
         }
         let epoch = self.own().epoch;
+        self.steps.push_back(Step::Epoch(Epoch::Unpin));
         self.store(epoch);
         count > 0
     }
 
-    /// `Local::pin` of crossbeam-epoch, and now and then `Global::try_advance`, which reads the epoch of each thread.
+    /// `Local::pin` of crossbeam-epoch, and now and then `Global::try_advance`, which reads the epoch of each thread until it finds
+    /// another one pinned.
     pub(super) fn pin(&mut self) {
         let Worker { epoch, pins, .. } = *self.own();
         let global = self.runtime.common.global_epoch;
         self.load(global);
+        self.steps.push_back(Step::Epoch(Epoch::Pin));
         self.modify(epoch);
         if pins.is_multiple_of(PINS_PER_COLLECT) {
-            for worker in 0..self.runtime.workers.len() {
+            let count = self.runtime.workers.len();
+            for worker in 0..count {
                 let epoch = self.runtime.workers[worker].epoch;
                 self.load(epoch);
+                // Two steps for each worker that is left, and the two below.
+                let left = 2 * (count - worker);
+                let compare = Epoch::Compare(worker, left);
+                self.steps.push_back(Step::Epoch(compare));
             }
             self.store(global);
+            self.steps.push_back(Step::Epoch(Epoch::Advance));
         }
         self.own().pins = pins + 1;
     }
