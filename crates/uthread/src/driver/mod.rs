@@ -21,6 +21,7 @@ mod latest;
 pub(crate) mod native;
 pub(crate) mod page_cache;
 mod readiness;
+mod send_batcher;
 #[cfg(test)]
 pub(crate) mod sim;
 pub(crate) mod uring;

@@ -1,7 +1,7 @@
 //! The epoll driver: non-blocking system calls, and a wait for readiness where they would block.
 //!
 //! ```text
-//!   start            an operation on a connection is tried at once, unless it is known to be unready
+//!   start            an operation on a connection is tried at once, unless it is known to be unready, or is one of many short sends
 //!   flush or wait    each gathered operation is tried
 //!     done             its result is kept until it is reaped
 //!     not ready        it waits for an event of its descriptor, and is tried again
@@ -33,6 +33,7 @@ use super::eventfd::Eventfd;
 use super::latest::Latest;
 use super::native::{self, socket::Call};
 use super::readiness::{self, Event, Interest, Waiting};
+use super::send_batcher::SendBatcher;
 use super::{
     Completion, Completions, Counts, Driver, FLUSH_TIME_MAX, Pair, Start, Token, Wake, in_one,
 };
@@ -48,6 +49,10 @@ use crate::resource::descriptor::Descriptor;
 
 /// Number of operations that gather before they are tried: about the maximum of a scheduler round.
 const GATHERED_MAX: usize = 256;
+
+/// Mean time for each send of a round, from which sends gather: more than a message takes that is only received and sent. Such
+/// messages find the code of the kernel in the cache anyway, and each send is a system call all the same.
+const GATHERED_SEND_TIME_MIN: Duration = Duration::from_micros(20);
 
 /// Number of successive waits that end without a poll for events because an operation is done. A fiber whose
 /// calls all succeed at once must not starve the others; the response to one request needs one such wait.
@@ -67,6 +72,7 @@ pub(crate) struct Epoll {
     counts: Counts,
     /// Number of waits since the last poll for events.
     blind_waits: u32,
+    send_batcher: SendBatcher,
 }
 
 /// The reaping end of one worker.
@@ -143,6 +149,7 @@ fn new(shared: bool) -> io::Result<(Epoll, EpollCompletions)> {
         shared,
         counts: Counts::default(),
         blind_waits: 0,
+        send_batcher: SendBatcher::new(GATHERED_SEND_TIME_MIN),
     };
     Ok((driver, completions))
 }
@@ -208,6 +215,13 @@ impl Driver for Epoll {
 
     #[allow(unsafe_code, reason = "the contract's")]
     unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
+        if !self.shared
+            && let Operation::Socket(SocketOperation::Send(send)) = operation
+            && self.send_batcher.gathers(send.buffer.len(), Instant::now)
+        {
+            // SAFETY: promised by the caller.
+            return unsafe { self.gather(operation, token) };
+        }
         let mut state = self.core.state();
         let progress = match operation {
             Operation::Socket(SocketOperation::Receive(call)) => state.attempt(call),
@@ -255,6 +269,7 @@ impl Driver for Epoll {
     }
 
     fn flush(&mut self) {
+        self.send_batcher.end_round(Instant::now);
         self.start_gathered();
         if self.core.state().interests.has_waiting() {
             self.look(Some(Duration::ZERO));
@@ -262,7 +277,14 @@ impl Driver for Epoll {
     }
 
     fn flush_within(&self) -> Option<Duration> {
-        (!self.gathered.is_empty()).then_some(FLUSH_TIME_MAX)
+        match self.gathered.len() {
+            0 => None,
+            // Each is one of them.
+            sends if sends == self.send_batcher.gathered() as usize => {
+                Some(self.send_batcher.gather_time())
+            }
+            _ => Some(FLUSH_TIME_MAX),
+        }
     }
 
     fn is_flushed(&mut self) -> bool {
@@ -270,6 +292,7 @@ impl Driver for Epoll {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) {
+        self.send_batcher.end_round(Instant::now);
         self.start_gathered();
         if !self.core.has_results() {
             self.look(timeout);

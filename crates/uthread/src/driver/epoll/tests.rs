@@ -5,6 +5,7 @@
 )]
 
 mod files;
+mod sends;
 
 use std::io::{Read, Write};
 use std::net::Shutdown;

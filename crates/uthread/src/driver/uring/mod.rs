@@ -11,7 +11,6 @@ mod devices;
 mod encode;
 mod raw;
 mod registered;
-mod send_batcher;
 mod setup;
 mod start;
 mod submissions;
@@ -41,11 +40,11 @@ use self::connections::Connections;
 use self::devices::Devices;
 use self::raw::Raws;
 use self::registered::Registered;
-use self::send_batcher::SendBatcher;
 use self::submissions::{PendingSubmissions, Submissions};
 use self::urgent::UrgentEntries;
 use self::user_data::UserData;
 use self::waker::Waker;
+use super::send_batcher::SendBatcher;
 use super::{Counts, Driver, FLUSH_TIME_MAX, Pair, Start, Token, Wake};
 use crate::op::Operation;
 use crate::op::net::SocketOperation;
@@ -181,7 +180,7 @@ fn assemble(
         waker,
         counts: Counts::default(),
         batch_sizer: BatchSizer::new(),
-        send_batcher: SendBatcher::default(),
+        send_batcher: SendBatcher::new(Duration::ZERO),
         registered: Registered::new(),
         probe: OnceCell::new(),
     };

@@ -25,10 +25,6 @@ use super::registered::Registered;
 use super::user_data::{Target, UserData};
 use super::{Uring, encode};
 
-/// Length of the longest send that gathers with others. Copying a longer one takes longer than its system call, and many of
-/// them in one flush would delay all other connections.
-const GATHERED_BYTES_MAX: usize = 4096;
-
 /// One function per kind of operation.
 impl Uring {
     /// Starts a send.
@@ -41,7 +37,7 @@ impl Uring {
     pub(super) unsafe fn start_send(&mut self, send: &mut net::Send<'_>, token: Token) -> Start {
         if self.is_own
             && self.registered.slot_of(send.socket).is_none()
-            && (send.buffer.len() > GATHERED_BYTES_MAX || !self.send_batcher.gathers(Instant::now))
+            && !self.send_batcher.gathers(send.buffer.len(), Instant::now)
         {
             self.counts.enters += 1;
             if let Some(result) = native::socket::try_now(send) {

@@ -1,4 +1,4 @@
-//! Chooses whether sends gather as requests, which one enter submits, or are system calls of their own.
+//! Chooses whether the sends of a round gather until its end, or are system calls at once.
 //!
 //! Many connections that are ready together are served at less cost if their fibers run one after the other
 //! and the kernel then sends one response after the other: each finds its code in the cache, and the clients are
@@ -15,6 +15,10 @@
 use std::time::{Duration, Instant};
 
 use crate::driver::FLUSH_TIME_MAX;
+
+/// Length of the longest send that gathers with others. Copying a longer one takes longer than its system call, and many of
+/// them in one flush would delay all other connections.
+const GATHERED_BYTES_MAX: usize = 4096;
 
 /// Number of sends in a round from which those of the next one gather.
 const SENDS_MIN: u32 = 4;
@@ -39,9 +43,11 @@ const LONG_ROUND: u32 = 3;
 const DIRECT_SENDS_MIN: u32 = 256;
 const DIRECT_SENDS_MAX: u32 = 8 * 1024;
 
-/// The choice of one ring.
+/// The choice of one driver.
 #[derive(Debug)]
 pub(super) struct SendBatcher {
+    /// Mean time for each send of a round, below which sends do not gather.
+    send_time_min: Duration,
     /// Number of sends in this round.
     sends: u32,
     /// Time of the first of them.
@@ -57,9 +63,11 @@ pub(super) struct SendBatcher {
     gather_time: Duration,
 }
 
-impl Default for SendBatcher {
-    fn default() -> SendBatcher {
+impl SendBatcher {
+    /// Creates one that lets sends gather if each of a round took at least this time.
+    pub(super) fn new(send_time_min: Duration) -> SendBatcher {
         SendBatcher {
+            send_time_min,
             sends: 0,
             began: None,
             is_gathering: false,
@@ -69,12 +77,22 @@ impl Default for SendBatcher {
             gather_time: FLUSH_TIME_MAX,
         }
     }
-}
 
-impl SendBatcher {
-    /// Counts a send. Returns `true` if it gathers.
+    /// Creates one whose first round gathers.
+    #[cfg(test)]
+    pub(super) fn gathering() -> SendBatcher {
+        SendBatcher {
+            is_gathering: true,
+            ..SendBatcher::new(Duration::ZERO)
+        }
+    }
+
+    /// Counts a send of this length. Returns `true` if it gathers.
     #[inline]
-    pub(super) fn gathers(&mut self, now: impl FnOnce() -> Instant) -> bool {
+    pub(super) fn gathers(&mut self, length: usize, now: impl FnOnce() -> Instant) -> bool {
+        if length > GATHERED_BYTES_MAX {
+            return false;
+        }
         self.sends += 1;
         self.began.get_or_insert_with(now);
         self.is_gathering
@@ -102,8 +120,8 @@ impl SendBatcher {
         }
         let send_time = time / self.sends;
         self.gather_time = (FLUSH_SENDS * send_time).clamp(FLUSH_TIME_MAX, GATHER_TIME_MAX);
-        let is_quick = send_time <= SEND_TIME_MAX;
-        self.is_gathering = self.sends >= SENDS_MIN && is_quick && self.direct == 0;
+        let is_worthwhile = (self.send_time_min..=SEND_TIME_MAX).contains(&send_time);
+        self.is_gathering = self.sends >= SENDS_MIN && is_worthwhile && self.direct == 0;
         self.sends = 0;
     }
 
@@ -128,7 +146,7 @@ mod tests {
     /// Runs a round, and returns `true` if its sends gather.
     fn round(batcher: &mut SendBatcher, sends: u32, time: Duration) -> bool {
         let start = Instant::now();
-        let gathered = (0..sends).filter(|_| batcher.gathers(|| start)).count() as u32;
+        let gathered = (0..sends).filter(|_| batcher.gathers(16, || start)).count() as u32;
         assert!(gathered == 0 || gathered == sends);
         batcher.end_round(|| start + time);
         gathered > 0
@@ -138,7 +156,7 @@ mod tests {
     fn sends_gather_after_rounds_with_many_in_quick_succession() {
         const QUICK: Duration = Duration::ZERO;
         const SLOW: Duration = Duration::from_millis(1);
-        let mut batcher = SendBatcher::default();
+        let mut batcher = SendBatcher::new(Duration::ZERO);
         let rounds = [
             (1, QUICK, false),
             (SENDS_MIN, QUICK, false),
@@ -159,8 +177,21 @@ mod tests {
     }
 
     #[test]
+    fn sends_that_are_quick_need_not_gather() {
+        let mut batcher = SendBatcher::new(Duration::from_micros(16));
+        for (send_us, gathers) in [(15, false), (16, true), (50, true), (51, false)] {
+            round(&mut batcher, 8, 8 * Duration::from_micros(send_us));
+            assert_eq!(
+                round(&mut batcher, 1, Duration::ZERO),
+                gathers,
+                "{send_us} us"
+            );
+        }
+    }
+
+    #[test]
     fn sends_gather_for_the_time_of_ten() {
-        let mut batcher = SendBatcher::default();
+        let mut batcher = SendBatcher::new(Duration::ZERO);
         assert_eq!(batcher.gather_time(), FLUSH_TIME_MAX);
         for (send_us, gather_us) in [(1, 50), (5, 50), (12, 120), (20, 200), (50, 200), (51, 200)] {
             round(&mut batcher, 30, 30 * Duration::from_micros(send_us));
@@ -172,7 +203,7 @@ mod tests {
     fn after_a_round_that_took_long_many_sends_are_direct() {
         const SENDS: u32 = 64;
         let late = LONG_ROUND * GATHER_TIME_MAX + Duration::from_nanos(1);
-        let mut batcher = SendBatcher::default();
+        let mut batcher = SendBatcher::new(Duration::ZERO);
         assert!(!round(&mut batcher, SENDS, late), "sends gather too early");
         let mut late_round = |expected| {
             assert!(round(&mut batcher, SENDS, late));
