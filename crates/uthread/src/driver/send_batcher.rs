@@ -37,21 +37,24 @@ const GATHER_TIME_MAX: Duration = Duration::from_micros(200);
 /// kept the worker.
 const LONG_ROUND: u32 = 3;
 
-/// Number of direct sends after such a round. It doubles if the next such round comes soon, up to a maximum at which
-/// the late sends, which are those of one round, are few in a thousand. The machine may also have interrupted the
-/// worker, which happens more rarely than that.
+/// Number of direct sends after such a round, or after one with a single send where gathering saves no system call. It doubles if
+/// the next such round comes soon, up to a maximum at which the late sends, which are those of one round, are few in a thousand.
+/// The machine may also have interrupted the worker, which happens more rarely than that.
 const DIRECT_SENDS_MIN: u32 = 256;
 const DIRECT_SENDS_MAX: u32 = 8 * 1024;
 
 /// The choice of one driver.
 #[derive(Debug)]
 pub(super) struct SendBatcher {
-    /// Mean time for each send of a round, below which sends do not gather.
+    /// Mean time for each send of a round, below which sends do not gather. Zero if gathering saves a system call.
     send_time_min: Duration,
     /// Number of sends in this round.
     sends: u32,
-    /// Time of the first of them.
+    /// Time of the first of them or, in a round with few or direct ones, of the last of [`SENDS_MIN`]: reading the clock takes
+    /// longer than counting.
     began: Option<Instant>,
+    /// Number of sends before that time.
+    untimed: u32,
     is_gathering: bool,
     /// Number of sends that are direct in any case.
     direct: u32,
@@ -70,6 +73,7 @@ impl SendBatcher {
             send_time_min,
             sends: 0,
             began: None,
+            untimed: 0,
             is_gathering: false,
             direct: 0,
             direct_next: DIRECT_SENDS_MIN,
@@ -94,7 +98,10 @@ impl SendBatcher {
             return false;
         }
         self.sends += 1;
-        self.began.get_or_insert_with(now);
+        if self.began.is_none() && (self.is_gathering || self.sends >= SENDS_MIN) {
+            self.began = Some(now());
+            self.untimed = self.sends - 1;
+        }
         self.is_gathering
     }
 
@@ -110,25 +117,34 @@ impl SendBatcher {
 
     /// Ends a round, before its gathered sends are submitted.
     pub(super) fn end_round(&mut self, now: impl FnOnce() -> Instant) {
-        let Some(began) = self.began.take() else {
+        if self.sends == 0 {
             return;
-        };
-        let time = now() - began;
+        }
         self.direct = self.direct.saturating_sub(self.sends);
+        let is_worthwhile = self
+            .began
+            .take()
+            .is_some_and(|began| self.is_worthwhile(now() - began));
+        self.is_gathering = self.sends >= SENDS_MIN && is_worthwhile && self.direct == 0;
+        self.sends = 0;
+    }
+
+    /// Returns `true` if the sends of a round like this one should gather. `time` is that of those which were timed.
+    fn is_worthwhile(&mut self, time: Duration) -> bool {
         if self.is_gathering {
             self.record_gathered(time);
         }
-        let send_time = time / self.sends;
+        let send_time = time / (self.sends - self.untimed);
         self.gather_time = (FLUSH_SENDS * send_time).clamp(FLUSH_TIME_MAX, GATHER_TIME_MAX);
-        let is_worthwhile = (self.send_time_min..=SEND_TIME_MAX).contains(&send_time);
-        self.is_gathering = self.sends >= SENDS_MIN && is_worthwhile && self.direct == 0;
-        self.sends = 0;
+        (self.send_time_min..=SEND_TIME_MAX).contains(&send_time)
     }
 
     /// Records a round of gathered sends that took `time`.
     fn record_gathered(&mut self, time: Duration) {
         self.gathered = self.gathered.saturating_add(self.sends);
-        if time > LONG_ROUND * self.gather_time {
+        // Fibers that answer each other have nothing to gather.
+        let is_vain = self.sends == 1 && !self.send_time_min.is_zero();
+        if is_vain || time > LONG_ROUND * self.gather_time {
             if self.gathered > DIRECT_SENDS_MAX {
                 self.direct_next = DIRECT_SENDS_MIN;
             }
@@ -146,7 +162,9 @@ mod tests {
     /// Runs a round, and returns `true` if its sends gather.
     fn round(batcher: &mut SendBatcher, sends: u32, time: Duration) -> bool {
         let start = Instant::now();
-        let gathered = (0..sends).filter(|_| batcher.gathers(16, || start)).count() as u32;
+        let gathered = (0..sends)
+            .filter(|&index| batcher.gathers(16, || start + time * index / sends))
+            .count() as u32;
         assert!(gathered == 0 || gathered == sends);
         batcher.end_round(|| start + time);
         gathered > 0
@@ -178,8 +196,8 @@ mod tests {
 
     #[test]
     fn sends_that_are_quick_need_not_gather() {
-        let mut batcher = SendBatcher::new(Duration::from_micros(16));
         for (send_us, gathers) in [(15, false), (16, true), (50, true), (51, false)] {
+            let mut batcher = SendBatcher::new(Duration::from_micros(16));
             round(&mut batcher, 8, 8 * Duration::from_micros(send_us));
             assert_eq!(
                 round(&mut batcher, 1, Duration::ZERO),
@@ -187,6 +205,23 @@ mod tests {
                 "{send_us} us"
             );
         }
+    }
+
+    #[test]
+    fn after_a_send_that_gathered_alone_many_are_direct() {
+        const SENDS: u32 = 64;
+        let mut batcher = SendBatcher::new(Duration::from_micros(20));
+        let time = SENDS * Duration::from_micros(30);
+        let gathers_after_one = |batcher: &mut SendBatcher| {
+            round(batcher, 1, Duration::from_micros(30));
+            round(batcher, SENDS, time);
+            round(batcher, SENDS, time)
+        };
+        assert!(!round(&mut batcher, SENDS, time));
+        assert!(!gathers_after_one(&mut batcher));
+        let mut batcher = SendBatcher::new(Duration::ZERO);
+        assert!(!round(&mut batcher, SENDS, time));
+        assert!(gathers_after_one(&mut batcher));
     }
 
     #[test]
