@@ -17,6 +17,8 @@ use crate::place::Place;
 pub(crate) const FIXED: (&str, &str) = ("fixed", "hello, world\n");
 /// Connections besides those of the load.
 const CONNECTIONS_SPARE: u32 = 16;
+/// Number of files that nginx keeps open, more than a study has.
+const OPEN_FILES_CACHED: u32 = 64;
 /// Idle connections must outlive every wait for a quiet machine.
 const IDLE_TIMEOUT: &str = "1h";
 
@@ -154,7 +156,7 @@ fn nginx_config(launch: &Launch, address: SocketAddr) -> Result<String> {
     // nginx closes idle connections once fewer than a sixteenth are free: leave it an eighth, and some for itself.
     let connections = launch.connections + launch.connections / 8 + 64;
     // Per connection its socket and the file it sends.
-    let open_files = 2 * connections;
+    let open_files = 2 * connections + OPEN_FILES_CACHED;
     let workers = launch.workers;
     let (path, body) = FIXED;
     let body = body.trim_end();
@@ -165,6 +167,7 @@ fn nginx_config(launch: &Launch, address: SocketAddr) -> Result<String> {
          events {{ worker_connections {connections}; }}
          http {{
              sendfile on; tcp_nopush on; access_log off;
+             open_file_cache max={OPEN_FILES_CACHED}; open_file_cache_valid 1h; open_file_cache_errors on;
              keepalive_requests 1000000000; keepalive_timeout 3600s;
              client_body_temp_path temp; proxy_temp_path temp; fastcgi_temp_path temp;
              uwsgi_temp_path temp; scgi_temp_path temp;

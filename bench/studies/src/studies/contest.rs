@@ -39,6 +39,7 @@ pub(super) fn metrics() -> Vec<Metric> {
     vec![
         Metric::new("rate", "1/s", Better::More).drawn(),
         us("CPU").drawn(),
+        us("machine CPU").drawn(),
         us("CPU user"),
         us("CPU system"),
         us("CPU kernel threads"),
@@ -85,6 +86,7 @@ impl Measured {
         vec![
             report.per_second,
             per_answer_us(cpu.total_ns() as f64),
+            per_answer_us(self.usage.machine_ns as f64),
             per_answer_us(user_ns),
             per_answer_us(system_ns),
             per_answer_us(cpu.helpers_ns as f64),

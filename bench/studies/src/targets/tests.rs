@@ -191,8 +191,11 @@ fn the_targets_are_distinct_and_judge_the_committed_report() {
         let what = &verdict.target.what;
         let study = &verdict.target.study;
         assert!(report::order().contains(study), "{what}: no study {study}");
-        // The report gets a new study when it is measured, and has no point to judge until then.
-        let is_measured = results.study(study).is_some();
+        // The report gets a new study or metric when it is measured, and has no point to judge until then.
+        let is_measured = results.study(study).is_some_and(|study| {
+            let mut panels = study.panels.iter();
+            panels.any(|panel| panel.metric(&verdict.target.metric).is_some())
+        });
         let has_points = verdict.points.is_empty() != is_measured;
         let is_known = TARGETS[..index].iter().any(|other| other.what == *what);
         assert!(has_points && !is_known, "{what}");

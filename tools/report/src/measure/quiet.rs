@@ -28,6 +28,9 @@ pub struct Usage {
     /// CPU time of the server, from which a study computes figures.
     #[serde(skip)]
     pub server: Cpu,
+    /// CPU time of the whole machine: the server, its load, all other processes, and interrupts.
+    #[serde(skip)]
+    pub machine_ns: u64,
     /// CPU time of other processes, as a share of one CPU.
     pub others_share: f64,
     /// Time that the hypervisor took, as a share of one CPU.
@@ -157,6 +160,7 @@ impl Reading {
             .saturating_sub(earlier.machine.steal_ns);
         Usage {
             server,
+            machine_ns: busy_ns,
             others_share: others_ns as f64 / wall_ns,
             steal_share: steal_ns as f64 / wall_ns,
             quiet_before,
@@ -188,6 +192,7 @@ mod tests {
             let usage = end.since(&start, true);
             let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
             assert!(near(usage.others_share, others_share), "{usage:?}");
+            assert_eq!(usage.machine_ns, end.machine.busy_ns - 5_000_000_000);
             assert!(near(usage.steal_share, steal_share), "{usage:?}");
         };
         check(reading(1000, 7000, 100, 1300, 1200), 0.0, 0.0);
