@@ -10,7 +10,7 @@
 //! [`native`] performs a single operation as an ordinary blocking system call, for callers outside the
 //! runtime and for fibers that are threads. [`page_cache`] detects whether a call on a file would wait for
 //! the disk. In tests, `sim` lets a seed decide. An epoll instance, with its [`events`] and its
-//! [`interest_table`], serves both `epoll` and `uring`.
+//! [`interest_table`], serves both `epoll` and `uring`, and [`send_batcher`] decides in both which sends wait for others.
 
 pub(crate) mod eventfd;
 

@@ -105,14 +105,16 @@ impl SendBatcher {
         self.is_gathering
     }
 
-    /// Returns the number of sends that have gathered in this round.
-    pub(super) fn gathered(&self) -> u32 {
-        if self.is_gathering { self.sends } else { 0 }
-    }
-
-    /// Returns the time after the first of these sends at which they are to be flushed.
-    pub(super) fn gather_time(&self) -> Duration {
-        self.gather_time
+    /// Returns the time within which a driver has to be flushed for which so many operations wait. Returns `None` if there are none.
+    pub(super) fn flush_within(&self, waiting: u32) -> Option<Duration> {
+        if waiting == 0 {
+            None
+        } else if self.is_gathering && waiting == self.sends {
+            // Each is a gathered send.
+            Some(self.gather_time)
+        } else {
+            Some(FLUSH_TIME_MAX)
+        }
     }
 
     /// Ends a round, before its gathered sends are submitted.
@@ -121,16 +123,14 @@ impl SendBatcher {
             return;
         }
         self.direct = self.direct.saturating_sub(self.sends);
-        let is_worthwhile = self
-            .began
-            .take()
-            .is_some_and(|began| self.is_worthwhile(now() - began));
+        let began = self.began.take();
+        let is_worthwhile = began.is_some_and(|began| self.record_round(now() - began));
         self.is_gathering = self.sends >= SENDS_MIN && is_worthwhile && self.direct == 0;
         self.sends = 0;
     }
 
-    /// Returns `true` if the sends of a round like this one should gather. `time` is that of those which were timed.
-    fn is_worthwhile(&mut self, time: Duration) -> bool {
+    /// Records a round whose timed sends took `time`. Returns `true` if its pace is one at which sends should gather.
+    fn record_round(&mut self, time: Duration) -> bool {
         if self.is_gathering {
             self.record_gathered(time);
         }
@@ -227,10 +227,10 @@ mod tests {
     #[test]
     fn sends_gather_for_the_time_of_ten() {
         let mut batcher = SendBatcher::new(Duration::ZERO);
-        assert_eq!(batcher.gather_time(), FLUSH_TIME_MAX);
+        assert_eq!(batcher.gather_time, FLUSH_TIME_MAX);
         for (send_us, gather_us) in [(1, 50), (5, 50), (12, 120), (20, 200), (50, 200), (51, 200)] {
             round(&mut batcher, 30, 30 * Duration::from_micros(send_us));
-            assert_eq!(batcher.gather_time(), Duration::from_micros(gather_us));
+            assert_eq!(batcher.gather_time, Duration::from_micros(gather_us));
         }
     }
 

@@ -34,9 +34,7 @@ use super::latest::Latest;
 use super::native::{self, socket::Call};
 use super::readiness::{self, Event, Interest, Waiting};
 use super::send_batcher::SendBatcher;
-use super::{
-    Completion, Completions, Counts, Driver, FLUSH_TIME_MAX, Pair, Start, Token, Wake, in_one,
-};
+use super::{Completion, Completions, Counts, Driver, Pair, Start, Token, Wake, in_one};
 use crate::atomic::lock;
 use crate::driver::events::{self, EVENTS_MAX, Events};
 use crate::driver::interest_table::InterestTable;
@@ -277,14 +275,7 @@ impl Driver for Epoll {
     }
 
     fn flush_within(&self) -> Option<Duration> {
-        match self.gathered.len() {
-            0 => None,
-            // Each is one of them.
-            sends if sends == self.send_batcher.gathered() as usize => {
-                Some(self.send_batcher.gather_time())
-            }
-            _ => Some(FLUSH_TIME_MAX),
-        }
+        self.send_batcher.flush_within(self.gathered.len() as u32)
     }
 
     fn is_flushed(&mut self) -> bool {

@@ -426,14 +426,8 @@ impl Driver for Uring {
         if urgent.is_some_and(UrgentEntries::is_any_refused) {
             return Some(FLUSH_TIME_MAX);
         }
-        match self.submissions.unpublished() {
-            0 => None,
-            // Each is one of them.
-            unpublished if unpublished == self.send_batcher.gathered() => {
-                Some(self.send_batcher.gather_time())
-            }
-            _ => Some(FLUSH_TIME_MAX),
-        }
+        self.send_batcher
+            .flush_within(self.submissions.unpublished())
     }
 
     fn is_flush_due(&self) -> bool {
