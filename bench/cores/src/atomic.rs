@@ -4,7 +4,7 @@
 //! charges the recorded accesses afterwards, one by one.
 
 use std::cell::{Cell, RefCell, RefMut};
-use std::ops::{Deref, DerefMut};
+use std::ops::{Add, Deref, DerefMut, Sub};
 use std::ptr;
 pub(crate) use std::sync::atomic::Ordering;
 
@@ -71,25 +71,13 @@ impl<T: Copy + Default + PartialEq> Recorded<T> {
     }
 }
 
-impl Recorded<isize> {
-    pub(crate) fn fetch_add(&self, count: isize, _: Ordering) -> isize {
+impl<T: Copy + Default + Add<Output = T> + Sub<Output = T>> Recorded<T> {
+    pub(crate) fn fetch_add(&self, count: T, _: Ordering) -> T {
         note(self, Kind::Modify);
         self.0.replace(self.0.get() + count)
     }
 
-    pub(crate) fn fetch_sub(&self, count: isize, _: Ordering) -> isize {
-        note(self, Kind::Modify);
-        self.0.replace(self.0.get() - count)
-    }
-}
-
-impl Recorded<usize> {
-    pub(crate) fn fetch_add(&self, count: usize, _: Ordering) -> usize {
-        note(self, Kind::Modify);
-        self.0.replace(self.0.get() + count)
-    }
-
-    pub(crate) fn fetch_sub(&self, count: usize, _: Ordering) -> usize {
+    pub(crate) fn fetch_sub(&self, count: T, _: Ordering) -> T {
         note(self, Kind::Modify);
         self.0.replace(self.0.get() - count)
     }
