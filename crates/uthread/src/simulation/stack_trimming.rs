@@ -4,12 +4,13 @@ use std::hint::black_box;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::operations::receive_and_check;
 use super::programs::{Choices, dawdle};
 use super::{Mode, Simulation, under_seeds};
 use crate::fiber::{Fiber, Identity};
+use crate::sched::monitor::{Config, Monitor};
 use crate::thread::{JoinHandle, park, park_timeout, spawn};
 
 /// Waits somewhere below frames of several sizes, each of which holds what it held before.
@@ -49,6 +50,39 @@ fn a_fiber_finds_its_stack_as_it_was() {
         }
         simulation.shut_down();
         main.join().unwrap();
+    });
+}
+
+#[test]
+fn the_monitor_misses_no_fiber_as_it_goes_to_sleep() {
+    under_seeds(|seed, mode| {
+        let mut simulation = Simulation::new(seed, 2, mode);
+        let config = Config {
+            threshold: Some(Duration::from_secs(1)),
+            report: None,
+            delay_interval: None,
+        };
+        let monitor = Monitor::new(Arc::clone(&simulation.shared), config);
+        let mut monitor = monitor.expect("there is a threshold");
+        let sleep = |simulation: &mut Simulation| {
+            while simulation.next_at().is_some() {
+                simulation.step();
+            }
+        };
+        sleep(&mut simulation);
+        let now = Instant::now();
+        assert_eq!(monitor.take_turn(now), (false, None));
+        assert!(!monitor.is_needed(), "no fiber has run");
+        // The monitor is about to sleep, and no worker notifies it.
+        let fiber = simulation.spawn(park);
+        sleep(&mut simulation);
+        assert!(monitor.is_needed(), "a fiber has run");
+        assert!(monitor.take_turn(now).1.is_some(), "a request follows");
+        assert!(!monitor.is_needed(), "it sleeps until the request");
+        fiber.thread().unpark();
+        sleep(&mut simulation);
+        simulation.shut_down();
+        fiber.join().unwrap();
     });
 }
 

@@ -203,22 +203,30 @@ impl Monitor {
         let interval = self.interval();
         let mut idle_samples = 0;
         while !notifier.is_stopped() {
-            let now = Instant::now();
-            idle_samples = if self.sample(now) {
-                0
-            } else {
-                idle_samples + 1
-            };
-            shared.fill_places();
-            self.probes.send(&shared, now);
-            let next_trim = self.trims.request(&shared, now);
+            let (is_awake, next_trim) = self.take_turn(Instant::now());
+            idle_samples = if is_awake { 0 } else { idle_samples + 1 };
             if idle_samples < IDLE_SAMPLES_MAX {
                 thread::park_timeout(interval);
                 continue;
             }
-            notifier.sleep_unless(|| shared.is_anybody_awake(), next_trim);
+            notifier.sleep_unless(|| self.is_needed(), next_trim);
             idle_samples = 0;
         }
+    }
+
+    /// Does what is due. Returns `true` if a worker is awake, and the time of the next request to trim stacks.
+    pub(crate) fn take_turn(&mut self, now: Instant) -> (bool, Option<Instant>) {
+        let shared = Arc::clone(&self.shared);
+        let is_awake = self.sample(now);
+        shared.fill_places();
+        self.probes.send(&shared, now);
+        (is_awake, self.trims.request(&shared, now))
+    }
+
+    /// Returns `true` if a worker is awake, or one has run fibers and gone back to sleep since the last turn. Such a
+    /// worker has notified nobody, as the monitor did not sleep yet.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.shared.is_anybody_awake() || self.trims.have_missed(&self.shared)
     }
 
     fn interval(&self) -> Duration {
