@@ -1,4 +1,5 @@
-//! Ports the program of `port/std` to fibers, as `uthread port --main` does, for the example `keep`.
+//! Ports the program of `port/std` to fibers, as `uthread port --main` does, for the example
+//! `keep`.
 
 use std::path::Path;
 use std::{env, fs, io};

@@ -1,13 +1,17 @@
-//! The work between a message and its echo, the same in all programs: this file in those in Rust, `go/echo.go` in Go.
+//! The work between a message and its echo, the same in all programs: this file in those in Rust,
+//! `go/echo.go` in Go.
 //!
-//! It is counted, not timed: whoever watches the clock takes time in which another thread had the CPU for work done.
+//! It is counted, not timed: whoever watches the clock takes time in which another thread had the
+//! CPU for work done.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Some tenths of a millisecond: reading the clock is nothing beside it, and it fits between two interruptions.
+/// Some tenths of a millisecond: reading the clock is nothing beside it, and it fits between two
+/// interruptions.
 const PROBE_STEPS: u64 = 100_000;
-/// Enough that some of them are left alone; the fastest counts, because disturbance only makes slower.
+/// Enough that some of them are left alone; the fastest counts, because disturbance only makes
+/// slower.
 const PROBES: u32 = 500;
 
 /// An amount of work.
@@ -17,8 +21,8 @@ pub(crate) struct Compute {
 }
 
 impl Compute {
-    /// Returns the amount of computation that this CPU, undisturbed, performs in `us` microseconds. Zero
-    /// needs no calibration.
+    /// Returns the amount of computation that this CPU, undisturbed, performs in `us` microseconds.
+    /// Zero needs no calibration.
     pub(crate) fn calibrated(us: u64) -> Compute {
         if us == 0 {
             return Compute { steps: 0 };
@@ -40,7 +44,8 @@ impl Compute {
     }
 }
 
-/// Xorshift: each operation needs the result of the one before, so no compiler makes it faster than another.
+/// Xorshift: each operation needs the result of the one before, so no compiler makes it faster than
+/// another.
 #[inline(never)]
 fn run_steps(steps: u64) {
     let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);

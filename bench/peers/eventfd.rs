@@ -1,11 +1,11 @@
 //! The request whose cost is compared, and how that is taken: the same for each technique.
 //!
-//! A request reads 8 bytes from an eventfd that holds more than all requests take, each takes one. So it never waits,
-//! and does so little that what is left is the cost of asking.
+//! A request reads 8 bytes from an eventfd that holds more than all requests take, each takes one.
+//! So it never waits, and does so little that what is left is the cost of asking.
 //!
-//! The program says that it is ready, with all its threads, and waits for a line on its standard input before the first
-//! request, and after the last: who counts system calls from outside begins and ends there. Where there is no such input it
-//! does not wait.
+//! The program says that it is ready, with all its threads, and waits for a line on its standard
+//! input before the first request, and after the last: who counts system calls from outside begins
+//! and ends there. Where there is no such input it does not wait.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -23,8 +23,8 @@ pub(crate) fn full(flags: EventfdFlags) -> io::Result<OwnedFd> {
     Ok(eventfd(u32::MAX, flags)?)
 }
 
-/// Prints that it is ready, and then the nanoseconds of each request: those that passed, and those of all the process's
-/// threads together.
+/// Prints that it is ready, and then the nanoseconds of each request: those that passed, and those
+/// of all the process's threads together.
 pub(crate) fn print_cost(
     requests: u32,
     perform: impl FnOnce() -> io::Result<()>,

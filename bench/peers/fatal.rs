@@ -1,5 +1,5 @@
-//! A panic anywhere ends the process: whoever measures sees a program that failed and why, not one that hangs without
-//! its listener, or that can unwind no more as there is no memory.
+//! A panic anywhere ends the process: whoever measures sees a program that failed and why, not one
+//! that hangs without its listener, or that can unwind no more as there is no memory.
 
 use std::{panic, process};
 

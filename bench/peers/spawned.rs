@@ -1,5 +1,5 @@
-//! The costs of fibers and of system threads: the same code for both, with the threads of the including
-//! program, which have the names of `std`.
+//! The costs of fibers and of system threads: the same code for both, with the threads of the
+//! including program, which have the names of `std`.
 
 use std::time::{Duration, Instant};
 
@@ -63,8 +63,9 @@ pub(crate) fn create(count: usize) -> [f64; 2] {
     figures
 }
 
-/// Calls `stage` before `count` threads exist, while all wait, and after all have ended. Each uses `kib` KiB of its stack, and
-/// waits within the calls that use it if `is_held`, else after they have returned. The stacks have the default size.
+/// Calls `stage` before `count` threads exist, while all wait, and after all have ended. Each uses
+/// `kib` KiB of its stack, and waits within the calls that use it if `is_held`, else after they
+/// have returned. The stacks have the default size.
 pub(crate) fn memory(count: usize, kib: usize, is_held: bool, stage: impl Fn(&'static str)) {
     stage("before");
     let (gate, all_begun) = Gate::new(count);

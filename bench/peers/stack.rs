@@ -1,5 +1,5 @@
-//! Stages at which another process reads the memory of this one, and a given depth of stack: the same for all small programs
-//! in Rust.
+//! Stages at which another process reads the memory of this one, and a given depth of stack: the
+//! same for all small programs in Rust.
 
 use std::hint::black_box;
 

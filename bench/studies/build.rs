@@ -1,4 +1,5 @@
-//! Passes the commit to a release build, as the repository may have moved on by the time of a measurement.
+//! Passes the commit to a release build, as the repository may have moved on by the time of a
+//! measurement.
 
 use std::path::Path;
 use std::process::Command;

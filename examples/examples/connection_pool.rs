@@ -1,5 +1,5 @@
-//! A pool of connections for many fibers: a semaphore bounds their number, and a deadline the wait for one. One that has failed
-//! is not used again.
+//! A pool of connections for many fibers: a semaphore bounds their number, and a deadline the wait
+//! for one. One that has failed is not used again.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Rows with `csv` and `serde` from many connections at once, read as they arrive, and added up through a channel.
+//! Rows with `csv` and `serde` from many connections at once, read as they arrive, and added up
+//! through a channel.
 
 use std::collections::BTreeMap;
 

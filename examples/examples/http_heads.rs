@@ -1,4 +1,5 @@
-//! HTTP with httparse: parses requests that arrive in pieces, several per connection, from a growing buffer.
+//! HTTP with httparse: parses requests that arrive in pieces, several per connection, from a
+//! growing buffer.
 
 use std::io::{Read, Write};
 

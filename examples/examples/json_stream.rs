@@ -1,5 +1,5 @@
-//! A stream of JSON values with serde_json: a server that divides, and clients that send many questions before they
-//! read the first answer.
+//! A stream of JSON values with serde_json: a server that divides, and clients that send many
+//! questions before they read the first answer.
 
 use std::io::{BufReader, BufWriter};
 

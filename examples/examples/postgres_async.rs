@@ -1,5 +1,5 @@
-//! The async crate `tokio-postgres` on fibers: its connection is a task of Tokio, and each query is a blocking call of a fiber. The
-//! argument is the folder with the socket of a server.
+//! The async crate `tokio-postgres` on fibers: its connection is a task of Tokio, and each query is
+//! a blocking call of a fiber. The argument is the folder with the socket of a server.
 
 use std::env;
 
@@ -28,7 +28,8 @@ fn main() -> Result<()> {
         let (client, connection) = block_on(connecting)??;
         let connection = tokio.spawn(connection);
         block_on(client.batch_execute("CREATE TEMPORARY TABLE numbers (number BIGINT)"))?;
-        // All of them share the connection, which sends one query after the other without waiting for answers.
+        // All of them share the connection, which sends one query after the other without waiting
+        // for answers.
         scope(|scope| {
             let clients = (0..CLIENTS).map(|number| {
                 scope.spawn({

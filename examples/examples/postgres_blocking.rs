@@ -1,5 +1,6 @@
-//! The blocking crate `postgres`, as it is, on fibers with thread-local storage of their own: such a fiber may block its worker's
-//! thread, as another one takes its place. The argument is the folder with the socket of a server.
+//! The blocking crate `postgres`, as it is, on fibers with thread-local storage of their own: such
+//! a fiber may block its worker's thread, as another one takes its place. The argument is the
+//! folder with the socket of a server.
 
 use std::env;
 use std::time::{Duration, Instant};

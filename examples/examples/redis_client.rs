@@ -1,5 +1,6 @@
-//! The commands of the `redis` crate on uthread's streams, against a real `redis-server`. The crate's own connections
-//! open sockets of `std`; its trait `ConnectionLike` accepts any other connection.
+//! The commands of the `redis` crate on uthread's streams, against a real `redis-server`. The
+//! crate's own connections open sockets of `std`; its trait `ConnectionLike` accepts any other
+//! connection.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Sends a folder as a `tar` archive over a connection, and unpacks it while it arrives; neither end holds the whole
-//! archive.
+//! Sends a folder as a `tar` archive over a connection, and unpacks it while it arrives; neither
+//! end holds the whole archive.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -34,7 +34,8 @@ fn main() -> Result<()> {
     })
 }
 
-/// Sends the files of a folder. Opens each file here, because `tar` itself would open it with `std`.
+/// Sends the files of a folder. Opens each file here, because `tar` itself would open it with
+/// `std`.
 fn pack(folder: &Path, stream: TcpStream) -> Result<usize> {
     let mut builder = Builder::new(io::BufWriter::new(stream));
     let mut count = 0;

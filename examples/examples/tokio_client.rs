@@ -1,5 +1,6 @@
-//! Code written for Tokio, called from fibers: tasks run in a Tokio runtime with a thread of its own, and each fiber waits
-//! for its task. The server they talk to runs on fibers in the same process.
+//! Code written for Tokio, called from fibers: tasks run in a Tokio runtime with a thread of its
+//! own, and each fiber waits for its task. The server they talk to runs on fibers in the same
+//! process.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The examples of the README of the project, compiled as doc tests here, because no package of the library contains that file.
+//! The examples of the README of the project, compiled as doc tests here, because no package of the
+//! library contains that file.
 
 #![cfg(doctest)]
 

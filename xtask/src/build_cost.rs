@@ -1,5 +1,6 @@
-//! `cargo xtask build-cost`: builds an echo server on uthread and one on Tokio, each in a package of its own as a user would, and
-//! prints what that costs: CPU time, wall time, packages, and the size of the program.
+//! `cargo xtask build-cost`: builds an echo server on uthread and one on Tokio, each in a package
+//! of its own as a user would, and prints what that costs: CPU time, wall time, packages, and the
+//! size of the program.
 
 use std::env;
 use std::fs;
@@ -189,7 +190,8 @@ fn children_cpu() -> io::Result<Duration> {
     Ok(Duration::from_secs(ticks) / TICKS_PER_SECOND as u32)
 }
 
-/// Finds `cutime` and `cstime`, the 16th and 17th field. The second is the name of the program, which may contain anything.
+/// Finds `cutime` and `cstime`, the 16th and 17th field. The second is the name of the program,
+/// which may contain anything.
 fn children_ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(13);
     let user: u64 = fields.next()?.parse().ok()?;

@@ -1,8 +1,8 @@
-//! `cargo xtask ci`: everything that must pass before a merge, step after step. The tests come last, so that their
-//! results end the output.
+//! `cargo xtask ci`: everything that must pass before a merge, step after step. The tests come
+//! last, so that their results end the output.
 //!
-//! `cargo test` alone checks the same things less deeply, so that it takes minutes in a fresh clone: the variables of
-//! the last step are what it leaves out.
+//! `cargo test` alone checks the same things less deeply, so that it takes minutes in a fresh
+//! clone: the variables of the last step are what it leaves out.
 
 use std::env;
 use std::io;
@@ -36,7 +36,8 @@ const STEPS: [Step; 6] = [
         ],
         variables: &[],
     },
-    // The tests turn a feature of the library on, so the step above does not see the library without it.
+    // The tests turn a feature of the library on, so the step above does not see the library
+    // without it.
     Step {
         name: "lints of the library without features",
         arguments: &[
@@ -73,7 +74,8 @@ const STEPS: [Step; 6] = [
     },
 ];
 
-/// Runs every step in the root of the workspace, up to the first that fails; returns whether all passed.
+/// Runs every step in the root of the workspace, up to the first that fails; returns whether all
+/// passed.
 pub(crate) fn run(root: &Path) -> io::Result<bool> {
     println!("\n== instructions ==");
     if !cost::is_available() {

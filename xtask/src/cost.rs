@@ -1,5 +1,6 @@
-//! `cargo xtask cost`: counts the instructions of the library's operations under callgrind, and compares them with the
-//! committed counts. Wall time varies by a third from run to run; instructions vary by less than a percent.
+//! `cargo xtask cost`: counts the instructions of the library's operations under callgrind, and
+//! compares them with the committed counts. Wall time varies by a third from run to run;
+//! instructions vary by less than a percent.
 
 use std::env;
 use std::fs;
@@ -15,10 +16,12 @@ const HEADER: &str = "# operation, instructions of one on the epoll driver; `car
 /// The largest difference to a committed count that is accepted, in percent.
 const TOLERANCE_PERCENT: f64 = 3.0;
 
-/// The smallest difference that counts: that of one more or less per iteration of a loop is in the noise.
+/// The smallest difference that counts: that of one more or less per iteration of a loop is in the
+/// noise.
 const TOLERANCE_INSTRUCTIONS: f64 = 2.0;
 
-/// Operations per run. A second run performs twice as many; the difference leaves out the start and the end.
+/// Operations per run. A second run performs twice as many; the difference leaves out the start and
+/// the end.
 const OPERATIONS: u64 = 4000;
 
 /// Makes glibc copy memory in the same way on every CPU.

@@ -1,4 +1,5 @@
-//! `cargo xtask figures`: checks that the README has the figures of the report, or writes them there.
+//! `cargo xtask figures`: checks that the README has the figures of the report, or writes them
+//! there.
 
 use std::fs;
 use std::io;

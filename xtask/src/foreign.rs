@@ -1,8 +1,9 @@
-//! `cargo xtask foreign`: runs the tests of crates written for `std`, ported to fibers, on each driver.
+//! `cargo xtask foreign`: runs the tests of crates written for `std`, ported to fibers, on each
+//! driver.
 //!
-//! Cargo fetches the [`sources`] of the crates in the [`plan`], and `uthread port` ports them. The [`programs`] are
-//! built, and each test is a [`trial`]. The [`table`] is compared with the one in the repository, and the [`report`]
-//! draws it.
+//! Cargo fetches the [`sources`] of the crates in the [`plan`], and `uthread port` ports them. The
+//! [`programs`] are built, and each test is a [`trial`]. The [`table`] is compared with the one in
+//! the repository, and the [`report`] draws it.
 
 mod plan;
 
@@ -117,8 +118,8 @@ fn try_crate(
         }
         for driver in drivers {
             let logs = folder.join("logs").join(of.name).join(driver);
-            // Outside of the target folder: inside a Git work tree, ripgrep applies `.gitignore` files, and a test of it
-            // expects that it does not.
+            // Outside of the target folder: inside a Git work tree, ripgrep applies `.gitignore`
+            // files, and a test of it expects that it does not.
             let temporary = env::temp_dir().join(format!("uthread-foreign-{}", process::id()));
             let refused = refused.iter().map(|test| (test.clone(), Verdict::Failed));
             let mut tests: Tests = refused.collect();

@@ -1,8 +1,10 @@
-//! `cargo xtask glibc`: runs the tests of own thread-local storage with the C libraries of newer Debian releases.
+//! `cargo xtask glibc`: runs the tests of own thread-local storage with the C libraries of newer
+//! Debian releases.
 //!
-//! A fiber's block is made by the C library, whose private formats differ between releases. The library and its loader come from
-//! Debian's archive, and nothing is installed: the test programs name a loader and a folder of libraries below cargo's target folder,
-//! which is a symbolic link to those of one release after the other. A test that starts its own program again gets the same
+//! A fiber's block is made by the C library, whose private formats differ between releases. The
+//! library and its loader come from Debian's archive, and nothing is installed: the test programs
+//! name a loader and a folder of libraries below cargo's target folder, which is a symbolic link to
+//! those of one release after the other. A test that starts its own program again gets the same
 //! library; other programs get the system's.
 
 use std::env;
@@ -16,7 +18,8 @@ use crate::kernels::archive::Archive;
 use crate::kernels::programs::{self, target};
 use crate::kernels::tools::{self, output};
 
-/// Debian suites, from the oldest. An older library than the one that the tests were linked with may lack symbols.
+/// Debian suites, from the oldest. An older library than the one that the tests were linked with
+/// may lack symbols.
 const SUITES: [&str; 3] = ["trixie", "forky", "sid"];
 
 /// The loader of a program, below the folder of libraries.
@@ -25,8 +28,8 @@ const LOADER: &str = "ld-linux-x86-64.so.2";
 const PACKAGE: &str = "uthread";
 const PACKAGE_FOLDER: &str = "crates/uthread";
 
-/// The test programs: the target in the words of cargo, and the filter for its tests. The second filter is a part of the names of
-/// two places.
+/// The test programs: the target in the words of cargo, and the filter for its tests. The second
+/// filter is a part of the names of two places.
 const RUNS: [(&[&str], &str); 2] = [
     (&["--lib", "--profile", "test"], "tls::"),
     (&["--test", "behaviours"], "own tls"),
@@ -78,7 +81,8 @@ fn chosen(names: &[&str]) -> io::Result<Vec<&'static str>> {
     Ok(SUITES.into_iter().filter(is_chosen).collect())
 }
 
-/// Builds a test program that is loaded by the loader in `libraries`, and searches its own libraries there first.
+/// Builds a test program that is loaded by the loader in `libraries`, and searches its own
+/// libraries there first.
 fn build(root: &Path, target: &[&str], libraries: &Path) -> io::Result<PathBuf> {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root).arg("rustc").args(target);

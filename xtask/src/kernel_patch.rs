@@ -1,9 +1,10 @@
-//! `cargo xtask kernel-patch`: builds Debian's longterm kernel without and with the patches of `kernel`, and tests both
-//! under qemu.
+//! `cargo xtask kernel-patch`: builds Debian's longterm kernel without and with the patches of
+//! `kernel`, and tests both under qemu.
 //!
-//! Debian packages the [`source`]. The [`build`] is small, because only io_uring matters. The first process of the guest
-//! is the program in `kernel/guest`; its output becomes the [`results`], and the [`report`] draws them. On the kernel
-//! without the patches, the tests of the order have to fail.
+//! Debian packages the [`source`]. The [`build`] is small, because only io_uring matters. The first
+//! process of the guest is the program in `kernel/guest`; its output becomes the [`results`], and
+//! the [`report`] draws them. On the kernel without the patches, the tests of the order have to
+//! fail.
 
 mod source;
 
@@ -52,7 +53,8 @@ const TOOLS: [(&str, &str); 9] = [
     ("/usr/include/libelf.h", "libelf-dev"),
 ];
 
-/// The two runs of a guest: the name, the kernel parameters, which pass arguments to the program, and the execution.
+/// The two runs of a guest: the name, the kernel parameters, which pass arguments to the program,
+/// and the execution.
 const RUNS: [(&str, &str, Execution); 2] = [
     ("tests", "", Execution::Emulated),
     ("cost", "-- cost", Execution::Counted),
@@ -61,7 +63,8 @@ const RUNS: [(&str, &str, Execution); 2] = [
 /// Time limit of a run, which takes less than a minute.
 const LIMIT: Duration = Duration::from_secs(10 * 60);
 
-/// Builds and tests both kernels, and writes the report; returns true if everything was as expected.
+/// Builds and tests both kernels, and writes the report; returns true if everything was as
+/// expected.
 pub(crate) fn run(root: &Path) -> io::Result<bool> {
     tools::check(&TOOLS)?;
     let folder = programs::target(root).join("kernel-patch");

@@ -1,8 +1,8 @@
 //! `cargo xtask kernels`: runs the library's tests on Debian's kernels, old and new, under qemu.
 //!
-//! For each machine of the [`plan`], the kernel comes from the [`archive`]. The [`programs`] are built here and packed
-//! into an [`initramfs`]. The [`guest`] boots and runs them. Its output becomes the [`results`], and the [`report`]
-//! draws them.
+//! For each machine of the [`plan`], the kernel comes from the [`archive`]. The [`programs`] are
+//! built here and packed into an [`initramfs`]. The [`guest`] boots and runs them. Its output
+//! becomes the [`results`], and the [`report`] draws them.
 
 mod plan;
 
@@ -36,8 +36,8 @@ use results::Results;
 /// Path of the table.
 const REPORT: &str = "docs/results/kernels.md";
 
-/// Runs the machines with these names, or all of them; returns true if every test passed. Updates the table only after
-/// running all.
+/// Runs the machines with these names, or all of them; returns true if every test passed. Updates
+/// the table only after running all.
 pub(crate) fn run(root: &Path, names: &[&str]) -> io::Result<bool> {
     let machines = chosen(names)?;
     tools::check(&[])?;

@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: the rules of this repository that no lint covers, one check each.
 //!
-//! A check is a function from the tree of files to its findings. So a test can pass it a tree of three small files,
-//! with a fault planted in one of them.
+//! A check is a function from the tree of files to its findings. So a test can pass it a tree of
+//! three small files, with a fault planted in one of them.
 
 mod tree;
 
@@ -26,6 +26,8 @@ mod terms;
 mod size;
 
 mod unsafety;
+
+mod width;
 
 mod words;
 
@@ -57,7 +59,7 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 18] = [
+const CHECKS: [Check; 19] = [
     opening::check,
     layers::check,
     cycles::check,
@@ -66,6 +68,7 @@ const CHECKS: [Check; 18] = [
     terms::check,
     size::check,
     unsafety::check,
+    width::check,
     words::check,
     links::check,
     commands::check,
@@ -122,8 +125,8 @@ impl fmt::Display for Finding {
 mod tests {
     use super::*;
 
-    /// Expects `check` to accept the files of `good`, and to return findings that start with `expected` after the file
-    /// `fault` has been added, or has replaced the file of that name.
+    /// Expects `check` to accept the files of `good`, and to return findings that start with
+    /// `expected` after the file `fault` has been added, or has replaced the file of that name.
     pub(super) fn plant(
         check: Check,
         good: &[(&str, &str)],

@@ -1,7 +1,8 @@
-//! The items that the included files use from `crate::atomic`: atomics and locks that record each access, with its address.
+//! The items that the included files use from `crate::atomic`: atomics and locks that record each
+//! access, with its address.
 //!
-//! One thread simulates all cores, so the values need no synchronization. A call of a protocol changes them at once; the machine
-//! charges the recorded accesses afterwards, one by one.
+//! One thread simulates all cores, so the values need no synchronization. A call of a protocol
+//! changes them at once; the machine charges the recorded accesses afterwards, one by one.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::ops::{Add, Deref, DerefMut, Sub};
@@ -83,7 +84,8 @@ impl<T: Copy + Default + Add<Output = T> + Sub<Output = T>> Recorded<T> {
     }
 }
 
-/// A lock whose word is before its value, as in `std`. It is never contended: a call of a protocol changes all values at once.
+/// A lock whose word is before its value, as in `std`. It is never contended: a call of a protocol
+/// changes all values at once.
 pub(crate) struct Mutex<T> {
     word: u64,
     value: RefCell<T>,

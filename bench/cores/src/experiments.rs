@@ -138,7 +138,8 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Returns the index of the first number of workers from which twice as many gain less than [`SCALING_MIN`].
+    /// Returns the index of the first number of workers from which twice as many gain less than
+    /// [`SCALING_MIN`].
     pub(crate) fn saturation(&self) -> Option<usize> {
         let pairs = self.outcomes.windows(2);
         pairs

@@ -55,8 +55,8 @@ fn pin(cpu: usize) -> std::io::Result<()> {
     Ok(sched_setaffinity(None, &cpus)?)
 }
 
-/// Returns lines of which each has the index of the next one, in a cycle in random order: each visit needs the previous one, and no CPU
-/// guesses the next.
+/// Returns lines of which each has the index of the next one, in a cycle in random order: each
+/// visit needs the previous one, and no CPU guesses the next.
 fn cycle() -> Vec<Padded> {
     let mut random = fastrand::Rng::with_seed(SEED);
     let mut order: Vec<usize> = (0..LINES).collect();
@@ -68,7 +68,8 @@ fn cycle() -> Vec<Padded> {
     lines
 }
 
-/// Returns the median time of a visit. If lines are `written`, another CPU has done so before each run.
+/// Returns the median time of a visit. If lines are `written`, another CPU has done so before each
+/// run.
 fn visits(written: bool, visit: impl Fn(&AtomicUsize) -> usize) -> f64 {
     let lines = cycle();
     let turn = AtomicUsize::new(0);

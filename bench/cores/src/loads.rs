@@ -225,7 +225,8 @@ impl Load for PingPong {
     }
 }
 
-/// Pairs of fibers that wait for each other's lock in the parking lot: `write_contended` and `hand_over` of sync/lock.rs.
+/// Pairs of fibers that wait for each other's lock in the parking lot: `write_contended` and
+/// `hand_over` of sync/lock.rs.
 pub(crate) struct Locks(Pairs);
 
 impl Locks {
@@ -262,7 +263,8 @@ impl Load for Locks {
     }
 }
 
-/// A fiber per worker that spawns another one and joins it. A child is the number of its parent's worker; a parent is `PARENT`.
+/// A fiber per worker that spawns another one and joins it. A child is the number of its parent's
+/// worker; a parent is `PARENT`.
 pub(crate) struct Spawns {
     is_started: Vec<bool>,
     spawned: Vec<u64>,

@@ -19,7 +19,8 @@ pub(crate) enum Step {
     Epoch(Epoch),
 }
 
-/// A change of the epochs of the cores, or a look at one. The epoch of a core that has pinned none is zero.
+/// A change of the epochs of the cores, or a look at one. The epoch of a core that has pinned none
+/// is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Epoch {
     /// Pins the global epoch.
@@ -217,7 +218,8 @@ mod tests {
     use super::*;
     use crate::memory::Costs;
 
-    /// Two cores: the first one pins, and later unpins; the second one pins, compares and works unless it has to skip that.
+    /// Two cores: the first one pins, and later unpins; the second one pins, compares and works
+    /// unless it has to skip that.
     struct Pinning(u64);
 
     impl Workload for Pinning {

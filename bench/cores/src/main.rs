@@ -1,5 +1,5 @@
-//! Measures how cache lines move between two CPUs, and models the scheduler's shared state at up to 256 workers. README.md explains
-//! the model.
+//! Measures how cache lines move between two CPUs, and models the scheduler's shared state at up to
+//! 256 workers. README.md explains the model.
 
 mod atomic;
 mod chart;

@@ -1,8 +1,9 @@
 //! Cache lines, and the time that an access takes by where the line is.
 //!
-//! A line is owned by one core, shared by some, or in memory. An access by a core that has it costs little. Any other access moves the line,
-//! and a line moves once at a time: a load of an owned line and any modification wait until the line is free. Loads of a
-//! line that is shared already do not wait for each other.
+//! A line is owned by one core, shared by some, or in memory. An access by a core that has it costs
+//! little. Any other access moves the line, and a line moves once at a time: a load of an owned
+//! line and any modification wait until the line is free. Loads of a line that is shared already do
+//! not wait for each other.
 
 /// Maximum number of cores: workers, and threads outside of them.
 pub(crate) const CORES_MAX: usize = 512;
@@ -147,7 +148,8 @@ impl Memory {
         }
     }
 
-    /// Returns the name of the line that has moved for the longest time, and that time in nanoseconds.
+    /// Returns the name of the line that has moved for the longest time, and that time in
+    /// nanoseconds.
     pub(crate) fn busiest(&self) -> (&'static str, u64) {
         let lines = self.lines.iter().rev();
         let busiest = lines.max_by_key(|line| line.moved_ns);

@@ -1,4 +1,5 @@
-//! The loop of a worker, on the lines of a simulated runtime: `tick` of sched/worker/mod.rs, with its batches.
+//! The loop of a worker, on the lines of a simulated runtime: `tick` of sched/worker/mod.rs, with
+//! its batches.
 
 use std::collections::VecDeque;
 
@@ -27,7 +28,8 @@ pub(crate) trait Load {
     /// Returns the time for which a fiber works in its next turn, in nanoseconds.
     fn work_ns(&self, fiber: u64) -> u64;
 
-    /// Makes the calls of a fiber after that work, at the end of its turn. Appends what is ready afterwards on this worker.
+    /// Makes the calls of a fiber after that work, at the end of its turn. Appends what is ready
+    /// afterwards on this worker.
     fn run(&mut self, calls: &mut Calls<'_>, core: usize, fiber: u64, ready: &mut VecDeque<u64>);
 
     /// Does one turn of a thread outside of the workers.

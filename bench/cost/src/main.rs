@@ -1,5 +1,6 @@
-//! Runs one operation of the library again and again. `cargo xtask cost` counts its instructions under callgrind;
-//! `uthread-cost ratio` times it against a floor in the same process. README.md describes the operations.
+//! Runs one operation of the library again and again. `cargo xtask cost` counts its instructions
+//! under callgrind; `uthread-cost ratio` times it against a floor in the same process. README.md
+//! describes the operations.
 
 mod floor;
 mod operations;

@@ -1,4 +1,5 @@
-//! One epoch: a runtime is built, does everything at once for some seconds, and is dropped while fibers still run.
+//! One epoch: a runtime is built, does everything at once for some seconds, and is dropped while
+//! fibers still run.
 
 use std::io;
 use std::ops::Range;
@@ -22,8 +23,8 @@ const ENDLESS_OF_EACH: usize = 2;
 /// How long work is started, in milliseconds.
 pub(crate) const LENGTH_MS: Range<u64> = 1000..4000;
 
-/// Time for the release of what a fiber held after its runtime was dropped: threads that fibers started check at intervals
-/// whether they are still needed.
+/// Time for the release of what a fiber held after its runtime was dropped: threads that fibers
+/// started check at intervals whether they are still needed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The end of an epoch.
@@ -42,7 +43,8 @@ pub(crate) struct Report {
     pub(crate) steals: u64,
 }
 
-/// Runs an epoch. Violations are recorded in the stage; an error means that the epoch could not end.
+/// Runs an epoch. Violations are recorded in the stage; an error means that the epoch could not
+/// end.
 pub(crate) fn run(
     mode: Mode,
     workers: usize,

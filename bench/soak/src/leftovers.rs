@@ -1,10 +1,11 @@
-//! The resources of a process: descriptors, threads, memory. After each epoch they must be the same as after
-//! the first.
+//! The resources of a process: descriptors, threads, memory. After each epoch they must be the same
+//! as after the first.
 
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-/// The beginnings of the names of threads that make calls for fibers: they outlive a runtime, and end when idle.
+/// The beginnings of the names of threads that make calls for fibers: they outlive a runtime, and
+/// end when idle.
 const CALL_THREADS: [&str; 3] = ["uthread-call", "uthread-file", "uthread-wait"];
 
 /// Time for the kernel to release what a joined thread or a closed ring held.
@@ -13,8 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Mappings more than at first that are no leak: heaps of threads, and parts of slabs.
 const MAPPINGS_GROWTH_MAX: usize = 64;
 
-/// Address space more than at first that is no leak: heaps of threads, which are reserved in pieces of
-/// 64 MiB. A runtime's stacks that stay behind take at least 16 MiB each epoch.
+/// Address space more than at first that is no leak: heaps of threads, which are reserved in pieces
+/// of 64 MiB. A runtime's stacks that stay behind take at least 16 MiB each epoch.
 const ADDRESSES_GROWTH_MAX_MIB: usize = 512;
 
 #[derive(Debug, Clone, Copy)]
@@ -40,8 +41,8 @@ impl Holdings {
         })
     }
 
-    /// Returns the resources once they agree with those `before`, if given; otherwise the remaining ones, and
-    /// how to report them.
+    /// Returns the resources once they agree with those `before`, if given; otherwise the remaining
+    /// ones, and how to report them.
     pub(crate) fn settled(
         before: Option<Holdings>,
         growth_mib_max: usize,

@@ -1,8 +1,8 @@
-//! `uthread-soak`: runs one runtime after another, lets each do everything at once under a seed, and compares all counts at the
-//! end of each.
+//! `uthread-soak`: runs one runtime after another, lets each do everything at once under a seed,
+//! and compares all counts at the end of each.
 //!
-//! [`epoch`] is the life of one runtime, [`scenarios`] what its fibers do, [`messages`] how their streams are checked,
-//! [`leftovers`] what a dropped runtime must not leave behind.
+//! [`epoch`] is the life of one runtime, [`scenarios`] what its fibers do, [`messages`] how their
+//! streams are checked, [`leftovers`] what a dropped runtime must not leave behind.
 //!
 //! Exit codes: 0 nothing wrong, 1 a violation or an error, 2 wrong arguments.
 
@@ -37,14 +37,16 @@ use scenarios::Planned;
 const HANG: Duration = Duration::from_secs(120);
 const FAILED: u8 = 1;
 
-/// Run everything the library does at once, for a long time, and check that nothing is lost or left behind
+/// Run everything the library does at once, for a long time, and check that nothing is lost or left
+/// behind
 #[derive(Parser)]
 #[command(version)]
 struct Args {
     /// Run for this many minutes
     #[arg(long, default_value_t = 10)]
     minutes: u64,
-    /// Seed of the random choices [default: from the clock]; timing differs between runs all the same
+    /// Seed of the random choices [default: from the clock]; timing differs between runs all the
+    /// same
     #[arg(long)]
     seed: Option<u64>,
     #[command(flatten)]
@@ -136,8 +138,8 @@ fn watched<T: Send + 'static>(
     }
 }
 
-/// Installs a panic hook that stays silent about planned panics. It replaces the hook that the first runtime installs, which
-/// reports every panic of a fiber.
+/// Installs a panic hook that stays silent about planned panics. It replaces the hook that the
+/// first runtime installs, which reports every panic of a fiber.
 fn report_unplanned_panics() {
     let first = Runtime::builder().driver(Driver::Threads).build();
     drop(first.expect("it starts no thread"));

@@ -1,4 +1,5 @@
-//! Streams of numbered, checksummed messages, and the ledger that compares sent and received messages.
+//! Streams of numbered, checksummed messages, and the ledger that compares sent and received
+//! messages.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -30,8 +31,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Returns both ends of a stream. In a `lossy` one, which is reset on purpose, the last messages may be missing, but none
-    /// may be wrong.
+    /// Returns both ends of a stream. In a `lossy` one, which is reset on purpose, the last
+    /// messages may be missing, but none may be wrong.
     pub(crate) fn open<W, R>(
         stage: &Arc<Stage>,
         sink: W,
@@ -182,8 +183,8 @@ impl<R: Read> Receiver<R> {
         self.source
     }
 
-    /// Fills the buffer, however often the read timeout expires. Returns zero at the end of the stream if it
-    /// `may_end`.
+    /// Fills the buffer, however often the read timeout expires. Returns zero at the end of the
+    /// stream if it `may_end`.
     fn read(&mut self, buffer: &mut [u8], may_end: bool) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {

@@ -9,7 +9,8 @@ pub(crate) trait Choices {
     /// Returns true with a probability of `chance` percent.
     fn percent(&mut self, chance: u64) -> bool;
 
-    /// Returns a pause of at least a microsecond and less than `limit_us`; short ones are the most likely.
+    /// Returns a pause of at least a microsecond and less than `limit_us`; short ones are the most
+    /// likely.
     fn pause(&mut self, limit_us: u64) -> Duration;
 }
 

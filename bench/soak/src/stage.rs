@@ -93,15 +93,16 @@ impl Stage {
         self.lock().push(what.to_string());
     }
 
-    /// Records an unexpected error. At the end, cancellation and a reset by a cancelled peer are expected.
+    /// Records an unexpected error. At the end, cancellation and a reset by a cancelled peer are
+    /// expected.
     pub(crate) fn judge(&self, what: &str, error: &io::Error) {
         if !(self.is_cut() && (is_cancelled(error) || is_reset(error))) {
             self.violation(format_args!("{what}: {error}"));
         }
     }
 
-    /// Fails if the condition does not hold, for conditions that depend on finished waits. While a runtime is dropped, such a
-    /// wait may return early, beside fibers that unwind.
+    /// Fails if the condition does not hold, for conditions that depend on finished waits. While a
+    /// runtime is dropped, such a wait may return early, beside fibers that unwind.
     pub(crate) fn expect_waited(&self, holds: bool, what: impl Display) -> io::Result<()> {
         expect(holds || self.is_cut(), what)
     }
@@ -114,7 +115,8 @@ impl Stage {
         lock(&self.violations)
     }
 
-    /// Counts a fiber. The value is moved into its closure, and so dropped when the fiber has ended or will never start.
+    /// Counts a fiber. The value is moved into its closure, and so dropped when the fiber has ended
+    /// or will never start.
     pub(crate) fn life(self: &Arc<Self>) -> Life {
         self.tally.fibers.add(1);
         Life(Arc::clone(self))

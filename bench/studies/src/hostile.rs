@@ -1,5 +1,5 @@
-//! Clients that hold on to a server: some send an endless request header byte by byte, others request a large file over and
-//! over and never read a response.
+//! Clients that hold on to a server: some send an endless request header byte by byte, others
+//! request a large file over and over and never read a response.
 //!
 //! Each is a fiber on a thread of low priority. A client that the server drops connects again.
 
@@ -32,8 +32,9 @@ pub(crate) struct Attack {
 }
 
 impl Attack {
-    /// Starts, on these CPUs, this many clients with slow headers, and clients that request `/{file}` and never read. Without
-    /// clients the thread wakes up as often, so that it keeps its CPU equally awake.
+    /// Starts, on these CPUs, this many clients with slow headers, and clients that request
+    /// `/{file}` and never read. Without clients the thread wakes up as often, so that it keeps its
+    /// CPU equally awake.
     pub(crate) fn start(
         address: SocketAddr,
         clients: [u32; 2],
@@ -70,7 +71,8 @@ fn run(
     request: &[u8],
     stop: &AtomicBool,
 ) -> io::Result<u64> {
-    // Linux lowers the priority of this thread alone, and the worker inherits it. Lowering needs no privilege.
+    // Linux lowers the priority of this thread alone, and the worker inherits it. Lowering needs no
+    // privilege.
     let _ = setpriority_process(None, NICE);
     let dropped = AtomicU64::new(0);
     let client = |index: u32| {
@@ -103,7 +105,8 @@ fn run(
     Ok(dropped.into_inner())
 }
 
-/// Sends the request, or the next byte of a slow header, again and again until the attack is stopped.
+/// Sends the request, or the next byte of a slow header, again and again until the attack is
+/// stopped.
 fn hold_connection(
     address: SocketAddr,
     request: Option<&[u8]>,

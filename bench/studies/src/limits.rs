@@ -1,5 +1,5 @@
-//! Checks before a measurement whether this machine allows as many connections and threads. That gives a better reason than a
-//! server that runs into the limit.
+//! Checks before a measurement whether this machine allows as many connections and threads. That
+//! gives a better reason than a server that runs into the limit.
 
 use std::fs;
 
@@ -18,7 +18,8 @@ const PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 /// The limit of this process's control group, where it is visible as the root.
 const GROUP: [&str; 2] = ["/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"];
 
-/// Fails if this machine does not allow so many connections. `has_threads`: the server starts a thread for each.
+/// Fails if this machine does not allow so many connections. `has_threads`: the server starts a
+/// thread for each.
 pub(crate) fn check(connections: u64, has_threads: bool) -> Result<()> {
     raise_open_files(connections + OPEN_FILES_SPARE)?;
     if let Some(ports) = fs::read_to_string(PORTS).ok().as_deref().and_then(ports_in) {

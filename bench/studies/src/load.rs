@@ -1,7 +1,7 @@
 //! Loads a server by `uthread-load`, in a process of its own, on its own CPUs.
 //!
-//! The process works in steps, so that a study can start counting when all connections are open, and read the memory of a
-//! server while they still are:
+//! The process works in steps, so that a study can start counting when all connections are open,
+//! and read the memory of a server while they still are:
 //!
 //! ```text
 //!   stdout  connected            every connection is open, and has been answered once
@@ -32,7 +32,8 @@ use crate::setup::own_path;
 /// Long enough that a garbage collector knows its heap.
 pub(crate) const WARM_UP_SECONDS: u64 = 1;
 
-/// Mean answers per connection needed to compare connections. With fewer, the end of the run decides most of the difference.
+/// Mean answers per connection needed to compare connections. With fewer, the end of the run
+/// decides most of the difference.
 const ANSWERS_TO_COMPARE: u64 = 30;
 
 const CONNECTED: &str = "connected";
@@ -56,7 +57,8 @@ pub(crate) struct Load {
     pub(crate) has_threads: bool,
     /// Run before the other processes of its CPUs, by [`pinned_in_real_time`].
     pub(crate) real_time: bool,
-    /// Request this file over HTTP instead of sending messages: its name at the root, and a path to the expected body.
+    /// Request this file over HTTP instead of sending messages: its name at the root, and a path to
+    /// the expected body.
     pub(crate) get: Option<(String, PathBuf)>,
 }
 
@@ -215,8 +217,9 @@ pub(crate) fn latency(report: &Report) -> Percentiles {
     report.latency_us.expect("it was checked")
 }
 
-/// Returns the answers on the most served connection divided by those on the least served one; `NAN` with too few answers to
-/// tell. A connection without an answer counts as one with one answer.
+/// Returns the answers on the most served connection divided by those on the least served one;
+/// `NAN` with too few answers to tell. A connection without an answer counts as one with one
+/// answer.
 pub(crate) fn fairness(report: &Report) -> f64 {
     if report.measured < ANSWERS_TO_COMPARE * report.connections {
         f64::NAN

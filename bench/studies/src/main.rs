@@ -1,4 +1,5 @@
-//! `uthread-bench`: compares uthread with other runtimes, servers and the bare kernel, and its drivers with each other.
+//! `uthread-bench`: compares uthread with other runtimes, servers and the bare kernel, and its
+//! drivers with each other.
 //!
 //! Exit codes: 0 measured, 1 failed, 2 cannot start here or wrong arguments.
 
@@ -41,7 +42,8 @@ use studies::{
 const FAILED: u8 = 1;
 const UNAVAILABLE: u8 = 2;
 
-/// Compare uthread with other runtimes, servers and the bare kernel, and its drivers with each other
+/// Compare uthread with other runtimes, servers and the bare kernel, and its drivers with each
+/// other
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -96,7 +98,8 @@ enum Study {
     Search(search::Args),
     /// Measure an ordinary client's latency beside slow and hostile ones
     Slow(slow::Args),
-    /// Measure creating and yielding of a thousand to a million fibers, beside threads and other runtimes
+    /// Measure creating and yielding of a thousand to a million fibers, beside threads and other
+    /// runtimes
     Threads(Alone),
     /// Measure forwarding of messages and transfers, beside HAProxy
     Tunnel(http::Args),

@@ -2,8 +2,8 @@
 
 use uthread_report::results::Study;
 
-/// Returns each study once, in this order, and others last. A measured study replaces the earlier one; after an interrupted run,
-/// only if it has at least as many measurements.
+/// Returns each study once, in this order, and others last. A measured study replaces the earlier
+/// one; after an interrupted run, only if it has at least as many measurements.
 pub(crate) fn merge(
     mut merged: Vec<Study>,
     found: Vec<Study>,

@@ -1,5 +1,6 @@
-//! The programs that ours is compared with: those of `bench/peers`, crates of the registry, and packages of Debian. A missing
-//! program is data as well, so that a page can show it with the command that installs it.
+//! The programs that ours is compared with: those of `bench/peers`, crates of the registry, and
+//! packages of Debian. A missing program is data as well, so that a page can show it with the
+//! command that installs it.
 
 use std::env;
 use std::ffi::OsStr;
@@ -41,7 +42,8 @@ const INSTALLED: [(&str, &str, &str); 3] = [
     ("fio", "fio", "--version"),
 ];
 
-/// A program that can be run. Ours and those of `bench/peers` have the commands of `bench/peers/README.md`.
+/// A program that can be run. Ours and those of `bench/peers` have the commands of
+/// `bench/peers/README.md`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Program {
     pub(crate) name: String,
@@ -91,7 +93,8 @@ pub(crate) fn own(name: &str, prefix: &'static [&'static str]) -> Result<Program
     })
 }
 
-/// Returns the subjects of a study with their programs, `None` for missing ones: ours, then those of `peers` that are measured.
+/// Returns the subjects of a study with their programs, `None` for missing ones: ours, then those
+/// of `peers` that are measured.
 pub(crate) fn compared(
     ours: Vec<Program>,
     peers: &[impl AsRef<str>],
@@ -110,7 +113,8 @@ pub(crate) fn compared(
     ours.chain(measured.map(find)).unzip()
 }
 
-/// Finds a program: a folder of `bench/peers`, which is built if it has changed, a crate of the registry, or an installed one.
+/// Finds a program: a folder of `bench/peers`, which is built if it has changed, a crate of the
+/// registry, or an installed one.
 pub(crate) fn find(name: &str) -> (Subject, Option<Program>) {
     let crates = FROM_REGISTRY;
     let found = match crates.into_iter().find(|(of_crate, _)| *of_crate == name) {

@@ -1,8 +1,8 @@
-//! `report`: all studies in one run, or some that replace those of an earlier report, written as one page and as JSON. `page`
-//! draws the page again.
+//! `report`: all studies in one run, or some that replace those of an earlier report, written as
+//! one page and as JSON. `page` draws the page again.
 //!
-//! Each measurement is in the journal at once, so that the same command continues after a Ctrl-C or a crash. A finished run is
-//! in the report, and the next one starts its own journal.
+//! Each measurement is in the journal at once, so that the same command continues after a Ctrl-C or
+//! a crash. A finished run is in the report, and the next one starts its own journal.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};

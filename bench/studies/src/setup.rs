@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use uthread_report::Unavailable;
 
-/// Descriptors that a process needs besides its connections: listeners, rings, pipes, files in `/proc`.
+/// Descriptors that a process needs besides its connections: listeners, rings, pipes, files in
+/// `/proc`.
 pub(crate) const OPEN_FILES_SPARE: u64 = 128;
 
 /// Finds the program `uthread`: at `given`, or beside this program.
@@ -33,8 +34,8 @@ pub(crate) fn peer_path() -> Result<PathBuf> {
 ///
 /// # Errors
 ///
-/// A source of it, or of this program, has changed since: its figures would be taken for those of this build. Debug builds measure
-/// nothing and are not compared.
+/// A source of it, or of this program, has changed since: its figures would be taken for those of
+/// this build. Debug builds measure nothing and are not compared.
 pub(crate) fn built(name: &str) -> Result<PathBuf> {
     let own = own_path()?;
     let path = own.with_file_name(name);
@@ -45,7 +46,8 @@ pub(crate) fn built(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Compares a program with its sources, by the list that cargo has written beside it. A program without a list is taken as it is.
+/// Compares a program with its sources, by the list that cargo has written beside it. A program
+/// without a list is taken as it is.
 fn check_sources(program: &Path) -> Result<()> {
     let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
     let list = fs::read_to_string(program.with_extension("d"));

@@ -1,6 +1,7 @@
 //! A few figures for the repository's README, as the lines of a Markdown table.
 //!
-//! They are written into the JSON of a report, and `cargo xtask figures` compares them with the README. `summary.json` lists them.
+//! They are written into the JSON of a report, and `cargo xtask figures` compares them with the
+//! README. `summary.json` lists them.
 
 use serde::Deserialize;
 use uthread_report::measure::stats::Verdict;
@@ -26,7 +27,8 @@ fn headlines() -> Vec<Headline> {
     serde_json::from_str(include_str!("summary.json")).expect("a test parses it")
 }
 
-/// Returns the lines of the table. A headline without a figure of ours, or of a peer in the same rounds, has none.
+/// Returns the lines of the table. A headline without a figure of ours, or of a peer in the same
+/// rounds, has none.
 pub(crate) fn markdown(results: &Results) -> Vec<String> {
     let mut shown: Vec<&Study> = Vec::new();
     let mut rows = Vec::new();

@@ -1,6 +1,7 @@
 //! Bulk clients, which write a mebibyte to an echo server and read it back, over and over.
 //!
-//! Each is a thread with blocking calls. `uthread-load` cannot be such a client, because it has at most 64 KiB in flight.
+//! Each is a thread with blocking calls. `uthread-load` cannot be such a client, because it has at
+//! most 64 KiB in flight.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,12 +13,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// Size of a transfer: far more than a server reads at a time, and less than the buffers of a connection hold by default.
+/// Size of a transfer: far more than a server reads at a time, and less than the buffers of a
+/// connection hold by default.
 const TRANSFER_BYTES: usize = 1024 * 1024;
-/// A transfer on the loopback that makes no progress for this long has stalled. A client writes a transfer before it reads, so
-/// it stalls as well if the socket buffers of this machine (`net.ipv4.tcp_wmem`) hold less than a transfer.
+/// A transfer on the loopback that makes no progress for this long has stalled. A client writes a
+/// transfer before it reads, so it stalls as well if the socket buffers of this machine
+/// (`net.ipv4.tcp_wmem`) hold less than a transfer.
 const STALL_MAX: Duration = Duration::from_secs(10);
-/// Period of the bytes of a transfer. It is prime, so that no lost or repeated power of two goes unnoticed.
+/// Period of the bytes of a transfer. It is prime, so that no lost or repeated power of two goes
+/// unnoticed.
 const PERIOD: usize = 251;
 
 /// Clients that transfer until they are stopped.

@@ -1,4 +1,5 @@
-//! The command `report` and the files in its folder. No subject is chosen, so that it takes no time.
+//! The command `report` and the files in its folder. No subject is chosen, so that it takes no
+//! time.
 
 use std::fs;
 use std::io;

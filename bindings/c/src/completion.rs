@@ -5,16 +5,19 @@ use std::{io, ptr};
 
 use uthread::ring::Chunk;
 
-/// A function that is called when a request has completed: with the pointer that was given to the request; with its result, which
-/// is a negative errno if it has failed; and with the `IORING_CQE_F_*` flags.
+/// A function that is called when a request has completed: with the pointer that was given to the
+/// request; with its result, which is a negative errno if it has failed; and with the
+/// `IORING_CQE_F_*` flags.
 ///
-/// It is called by the manager's thread, must return soon, and must not unwind or wait. It may submit and cancel requests.
+/// It is called by the manager's thread, must return soon, and must not unwind or wait. It may
+/// submit and cancel requests.
 #[allow(non_camel_case_types, reason = "the name of a C type")]
 pub type uthread_completion = unsafe extern "C" fn(data: *mut c_void, result: i32, flags: u32);
 
-/// A function that is called when data has arrived: with the number of bytes, where they are, and the chunk that they belong to, which
-/// [`uthread_chunk_release`](crate::uthread_chunk_release) has to be called for, on any thread. Without a chunk it is the end of the
-/// stream: `result` is 0, or a negative errno. Otherwise as [`uthread_completion`].
+/// A function that is called when data has arrived: with the number of bytes, where they are, and
+/// the chunk that they belong to, which [`uthread_chunk_release`](crate::uthread_chunk_release) has
+/// to be called for, on any thread. Without a chunk it is the end of the stream: `result` is 0, or
+/// a negative errno. Otherwise as [`uthread_completion`].
 #[allow(non_camel_case_types, reason = "the name of a C type")]
 pub type uthread_received = unsafe extern "C" fn(
     data: *mut c_void,
@@ -46,7 +49,8 @@ pub(crate) enum Function {
     unsafe_code,
     reason = "a pointer that the program gives up to the manager"
 )]
-// SAFETY: the pointer is only passed on, and whoever submits promises that the function may be called on another thread.
+// SAFETY: the pointer is only passed on, and whoever submits promises that the function may be
+// called on another thread.
 unsafe impl Send for Completion {}
 
 impl Completion {

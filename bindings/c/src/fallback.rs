@@ -1,7 +1,7 @@
 //! Requests where the kernel refuses io_uring.
 //!
-//! What can wait for an event waits in epoll, and is a non-blocking system call then. Anything else is a call on the thread pool of
-//! the runtime. The results are those of io_uring.
+//! What can wait for an event waits in epoll, and is a non-blocking system call then. Anything else
+//! is a call on the thread pool of the runtime. The results are those of io_uring.
 
 use std::ffi::c_void;
 use std::io;
@@ -173,7 +173,8 @@ impl Call {
         Ok(fd)
     }
 
-    /// Returns `true` for a pipe, a socket or a terminal: what can be waited for, and has no offsets.
+    /// Returns `true` for a pipe, a socket or a terminal: what can be waited for, and has no
+    /// offsets.
     #[allow(unsafe_code, reason = "a system call that takes a descriptor")]
     fn has_no_offsets(self) -> bool {
         let mut status = MaybeUninit::<libc::stat>::zeroed();

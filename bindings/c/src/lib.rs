@@ -1,8 +1,9 @@
-//! A ring manager for C, and for the runtimes of other languages: any request of io_uring through one function, with a
-//! completion that is called when it has ended.
+//! A ring manager for C, and for the runtimes of other languages: any request of io_uring through
+//! one function, with a completion that is called when it has ended.
 //!
-//! The manager is a runtime of `uthread` with one worker. Each request is a fiber on it, so cancellation, streams and the fallback
-//! to epoll are those of the library. The header is `include/uthread_ring.h`, whose comments are those of this page.
+//! The manager is a runtime of `uthread` with one worker. Each request is a fiber on it, so
+//! cancellation, streams and the fallback to epoll are those of the library. The header is
+//! `include/uthread_ring.h`, whose comments are those of this page.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -72,15 +73,18 @@ pub const UTHREAD_DRIVER_EPOLL: u32 = 2;
 pub struct uthread_options {
     /// One of `UTHREAD_DRIVER_*`.
     pub driver: u32,
-    /// If it is not zero, a thread of the kernel polls for submissions. It sleeps after it has been idle for as many milliseconds.
+    /// If it is not zero, a thread of the kernel polls for submissions. It sleeps after it has been
+    /// idle for as many milliseconds.
     pub kernel_polling_ms: u32,
-    /// If it is not zero, the manager's thread has the policy `SCHED_BATCH` of `sched(7)`: it does not interrupt the threads that submit, so
-    /// requests and their ends gather while these use its CPU. Saves most of the switches where there are fewer CPUs than threads; a request
-    /// may wait for some milliseconds behind a thread that computes.
+    /// If it is not zero, the manager's thread has the policy `SCHED_BATCH` of `sched(7)`: it does
+    /// not interrupt the threads that submit, so requests and their ends gather while these use its
+    /// CPU. Saves most of the switches where there are fewer CPUs than threads; a request may wait
+    /// for some milliseconds behind a thread that computes.
     pub gathers: u32,
 }
 
-/// Creates a manager, which `uthread_manager_close` ends. Returns 0 and stores the manager, or returns a negative errno.
+/// Creates a manager, which `uthread_manager_close` ends. Returns 0 and stores the manager, or
+/// returns a negative errno.
 ///
 /// # Safety
 ///
@@ -118,8 +122,8 @@ pub unsafe extern "C" fn uthread_manager_create(
     0
 }
 
-/// Cancels all requests and waits until each has told its end. Requests that are submitted afterwards, or meanwhile, are cancelled at once. Not to be
-/// called by a completion.
+/// Cancels all requests and waits until each has told its end. Requests that are submitted
+/// afterwards, or meanwhile, are cancelled at once. Not to be called by a completion.
 ///
 /// # Safety
 ///
@@ -131,7 +135,8 @@ pub unsafe extern "C" fn uthread_manager_stop(manager: *const uthread_manager) {
     unsafe { &(*manager).manager }.stop();
 }
 
-/// Stops the manager as `uthread_manager_stop`, unless that was done, and frees it. Not to be called by a completion.
+/// Stops the manager as `uthread_manager_stop`, unless that was done, and frees it. Not to be
+/// called by a completion.
 ///
 /// # Safety
 ///
@@ -172,15 +177,17 @@ pub unsafe extern "C" fn uthread_manager_has_ring(manager: *const uthread_manage
 
 /// Submits a request, and returns its number. `completion` is called once, with `data`.
 ///
-/// On a ring it may be any request that `ring::submit` of the library takes: all but multishot ones, links, drains, and entries
-/// without a completion. Its `user_data` is overwritten. On epoll it may be one of `NOP`, `TIMEOUT` (relative), `POLL_ADD`, `RECV`, `SEND`,
-/// `RECVMSG`, `SENDMSG`, `ACCEPT`, `CONNECT`, `READ`, `WRITE`, `OPENAT`, `CLOSE`, `FSYNC` and `SHUTDOWN`; others complete with
-/// `-EOPNOTSUPP`. A request that is not permitted completes with `-EINVAL`.
+/// On a ring it may be any request that `ring::submit` of the library takes: all but multishot
+/// ones, links, drains, and entries without a completion. Its `user_data` is overwritten. On epoll
+/// it may be one of `NOP`, `TIMEOUT` (relative), `POLL_ADD`, `RECV`, `SEND`, `RECVMSG`, `SENDMSG`,
+/// `ACCEPT`, `CONNECT`, `READ`, `WRITE`, `OPENAT`, `CLOSE`, `FSYNC` and `SHUTDOWN`; others complete
+/// with `-EOPNOTSUPP`. A request that is not permitted completes with `-EINVAL`.
 ///
 /// # Safety
 ///
-/// The manager is open. `entry` points to an entry. What the entry refers to remains valid until the completion is called, and is not
-/// accessed otherwise. The completion may be called on another thread.
+/// The manager is open. `entry` points to an entry. What the entry refers to remains valid until
+/// the completion is called, and is not accessed otherwise. The completion may be called on another
+/// thread.
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uthread_submit(
@@ -199,8 +206,8 @@ pub unsafe extern "C" fn uthread_submit(
     manager.submit(request, completion)
 }
 
-/// Cancels a request or a stream. Its completion tells when it has ended: with `-ECANCELED`, or with its result if it was faster. Does
-/// nothing if it has ended before.
+/// Cancels a request or a stream. Its completion tells when it has ended: with `-ECANCELED`, or
+/// with its result if it was faster. Does nothing if it has ended before.
 ///
 /// # Safety
 ///
@@ -212,13 +219,15 @@ pub unsafe extern "C" fn uthread_cancel(manager: *const uthread_manager, request
     unsafe { &(*manager).manager }.cancel(request);
 }
 
-/// Accepts connections from a listening socket, by one multishot request where the kernel has it. `completion` is called with
-/// `IORING_CQE_F_MORE` and a descriptor for each, and without that flag at the end of the stream. At most `credit` connections are
-/// delivered until `uthread_credit` adds to it.
+/// Accepts connections from a listening socket, by one multishot request where the kernel has it.
+/// `completion` is called with `IORING_CQE_F_MORE` and a descriptor for each, and without that flag
+/// at the end of the stream. At most `credit` connections are delivered until `uthread_credit` adds
+/// to it.
 ///
 /// # Safety
 ///
-/// The manager is open, and the socket remains open until the end of the stream. The completion may be called on another thread.
+/// The manager is open, and the socket remains open until the end of the stream. The completion may
+/// be called on another thread.
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uthread_accept_many(
@@ -234,8 +243,9 @@ pub unsafe extern "C" fn uthread_accept_many(
     manager.stream(Stream::new(socket, Kind::Accept, credit), completion)
 }
 
-/// Waits for `POLL*` events of a descriptor, by one multishot request where the kernel has it. Otherwise like `uthread_accept_many`,
-/// with the events that have occurred instead of a descriptor.
+/// Waits for `POLL*` events of a descriptor, by one multishot request where the kernel has it.
+/// Otherwise like `uthread_accept_many`, with the events that have occurred instead of a
+/// descriptor.
 ///
 /// # Safety
 ///
@@ -262,14 +272,15 @@ pub unsafe extern "C" fn uthread_poll_many(
     }
 }
 
-/// Receives from a stream socket until its peer shuts down, by one multishot request where the kernel has it. The kernel chooses one of
-/// the buffers for what has arrived; if none is free, the data comes in memory of its own. At most `credit` chunks are delivered until
-/// `uthread_credit` adds to it.
+/// Receives from a stream socket until its peer shuts down, by one multishot request where the
+/// kernel has it. The kernel chooses one of the buffers for what has arrived; if none is free, the
+/// data comes in memory of its own. At most `credit` chunks are delivered until `uthread_credit`
+/// adds to it.
 ///
 /// # Safety
 ///
-/// The manager is open, the buffers were not destroyed, and the socket remains open until the end of the stream. `received` may be
-/// called on another thread. One manager uses the buffers.
+/// The manager is open, the buffers were not destroyed, and the socket remains open until the end
+/// of the stream. `received` may be called on another thread. One manager uses the buffers.
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uthread_receive_many(
@@ -303,8 +314,8 @@ pub unsafe extern "C" fn uthread_credit(manager: *const uthread_manager, stream:
     unsafe { &(*manager).manager }.add_credit(stream, items);
 }
 
-/// Creates `count` buffers of `size` bytes each; `count` is a power of two of at most 32768. Returns null if the numbers are not
-/// permitted.
+/// Creates `count` buffers of `size` bytes each; `count` is a power of two of at most 32768.
+/// Returns null if the numbers are not permitted.
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
 pub extern "C" fn uthread_buffers_create(count: u16, size: usize) -> *mut uthread_buffers {
@@ -326,7 +337,8 @@ pub unsafe extern "C" fn uthread_buffers_destroy(buffers: *mut uthread_buffers) 
     drop(unsafe { Box::from_raw(buffers) });
 }
 
-/// Gives a chunk back. Its bytes are not valid any more. May be called after the manager was closed.
+/// Gives a chunk back. Its bytes are not valid any more. May be called after the manager was
+/// closed.
 ///
 /// # Safety
 ///
@@ -338,8 +350,9 @@ pub unsafe extern "C" fn uthread_chunk_release(chunk: *mut uthread_chunk) {
     drop(unsafe { Box::from_raw(chunk) });
 }
 
-/// Registers a file with the manager's ring, which owns the descriptor from now on. Returns null if the manager has ended. Where it cannot be registered, the
-/// calls use the descriptor. Not to be called by a completion, as it waits for the manager.
+/// Registers a file with the manager's ring, which owns the descriptor from now on. Returns null if
+/// the manager has ended. Where it cannot be registered, the calls use the descriptor. Not to be
+/// called by a completion, as it waits for the manager.
 ///
 /// # Safety
 ///
@@ -360,7 +373,8 @@ pub unsafe extern "C" fn uthread_file_register(
     }
 }
 
-/// Closes a registered file once its last request has ended. May be called after the manager was closed.
+/// Closes a registered file once its last request has ended. May be called after the manager was
+/// closed.
 ///
 /// # Safety
 ///
@@ -372,8 +386,9 @@ pub unsafe extern "C" fn uthread_file_close(file: *mut uthread_file) {
     drop(unsafe { Box::from_raw(file) });
 }
 
-/// Allocates memory of `bytes` bytes that is registered with the manager's ring, all zeros. Returns null without memory. Where it cannot be registered,
-/// requests treat it as any memory. Not to be called by a completion, as it waits for the manager.
+/// Allocates memory of `bytes` bytes that is registered with the manager's ring, all zeros. Returns
+/// null without memory. Where it cannot be registered, requests treat it as any memory. Not to be
+/// called by a completion, as it waits for the manager.
 ///
 /// # Safety
 ///
@@ -409,7 +424,8 @@ pub unsafe extern "C" fn uthread_memory_bytes(memory: *mut uthread_memory) -> *m
 ///
 /// # Safety
 ///
-/// `memory` comes from `uthread_memory_create`, and neither the pointer nor its bytes are used any more.
+/// `memory` comes from `uthread_memory_create`, and neither the pointer nor its bytes are used any
+/// more.
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uthread_memory_free(memory: *mut uthread_memory) {
@@ -417,11 +433,13 @@ pub unsafe extern "C" fn uthread_memory_free(memory: *mut uthread_memory) {
     drop(unsafe { Box::from_raw(memory) });
 }
 
-/// Reads at most `length` bytes of a registered file, at `offset`, and returns the number of the request. The bytes may be in registered memory, whole or in part.
+/// Reads at most `length` bytes of a registered file, at `offset`, and returns the number of the
+/// request. The bytes may be in registered memory, whole or in part.
 ///
 /// # Safety
 ///
-/// The manager is open, and the file is one of it. The bytes are initialized, remain valid until the completion is called, and are not accessed otherwise.
+/// The manager is open, and the file is one of it. The bytes are initialized, remain valid until
+/// the completion is called, and are not accessed otherwise.
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uthread_file_read(

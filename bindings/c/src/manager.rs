@@ -6,8 +6,9 @@
 //!   that fiber          the request, then the completion
 //! ```
 //!
-//! A request is cancelled by its number, as it may have ended and its memory may be gone. What is live is known to the fibers of
-//! the one worker only, so that nothing has to be synchronized with the threads that submit.
+//! A request is cancelled by its number, as it may have ended and its memory may be gone. What is
+//! live is known to the fibers of the one worker only, so that nothing has to be synchronized with
+//! the threads that submit.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -34,7 +35,8 @@ pub(crate) struct Manager {
     /// The driver and why it was chosen.
     pub(crate) driver: String,
     pub(crate) has_ring: bool,
-    /// A channel of `std`, as its sender never lets other fibers run: completions submit, and may hold a lock meanwhile.
+    /// A channel of `std`, as its sender never lets other fibers run: completions submit, and may
+    /// hold a lock meanwhile.
     sender: Sender<Message>,
     owner: Owner,
     /// The number of the last request.
@@ -87,7 +89,8 @@ impl Manager {
         })
     }
 
-    /// Cancels all requests and waits until each has told its end. Later ones are cancelled at once.
+    /// Cancels all requests and waits until each has told its end. Later ones are cancelled at
+    /// once.
     pub(crate) fn stop(&self) {
         let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         let stopped = runtime.take();
@@ -158,7 +161,8 @@ struct Owner {
 
 impl Owner {
     fn wake(&self) {
-        // Ordered after the message was sent, and the owner's look after its store: one of them sees the other.
+        // Ordered after the message was sent, and the owner's look after its store: one of them
+        // sees the other.
         fence(Ordering::SeqCst);
         if self.sleeps.load(Ordering::Relaxed) && self.sleeps.swap(false, Ordering::Relaxed) {
             self.thread.unpark();
@@ -194,11 +198,13 @@ fn own(receiver: &Receiver<Message>, sleeps: &AtomicBool, gathers: bool) {
     }
 }
 
-/// Makes the calling thread, the only worker, wait for its turn when it is woken on a CPU that another thread uses.
+/// Makes the calling thread, the only worker, wait for its turn when it is woken on a CPU that
+/// another thread uses.
 #[allow(unsafe_code, reason = "a system call that std has no function for")]
 fn gather() {
     let priority = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the parameters live until the call has returned. Where it is refused, nothing changes.
+    // SAFETY: the parameters live until the call has returned. Where it is refused, nothing
+    // changes.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const priority) };
 }
 
@@ -252,7 +258,8 @@ impl Live {
         completion: Completion,
         run: impl FnOnce(Completion) + Send + 'static,
     ) {
-        // Moved into the closure, so that a fiber that is cancelled before it has started ends the same way.
+        // Moved into the closure, so that a fiber that is cancelled before it has started ends the
+        // same way.
         let end = End {
             number,
             live: Arc::clone(self),

@@ -49,7 +49,8 @@ impl Access {
     ///
     /// # Safety
     ///
-    /// `bytes` are `length` initialized bytes. They remain valid until the completion, and are not accessed otherwise.
+    /// `bytes` are `length` initialized bytes. They remain valid until the completion, and are not
+    /// accessed otherwise.
     #[allow(unsafe_code, reason = "a contract that the compiler cannot check")]
     pub(crate) unsafe fn new(
         file: &SharedFile,

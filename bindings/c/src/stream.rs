@@ -1,7 +1,8 @@
 //! Requests with many results: accepting connections, receiving, and waiting for events.
 //!
-//! A stream delivers as many items as it has credit for, so that a program that is slower than its peers is not flooded. What
-//! arrives meanwhile waits in the library and in the kernel, both of which are bounded.
+//! A stream delivers as many items as it has credit for, so that a program that is slower than its
+//! peers is not flooded. What arrives meanwhile waits in the library and in the kernel, both of
+//! which are bounded.
 
 use std::io;
 use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
@@ -31,7 +32,8 @@ pub(crate) enum Kind {
     Poll(ring::Events),
 }
 
-/// Buffers for received data, which the ring of the manager gets with the first stream that uses them.
+/// Buffers for received data, which the ring of the manager gets with the first stream that uses
+/// them.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     count: u16,

@@ -1,5 +1,5 @@
-//! Compiles the Haskell packages with plain `ghc`, and runs their tests and their web server. What is not installed is skipped,
-//! with a word.
+//! Compiles the Haskell packages with plain `ghc`, and runs their tests and their web server. What
+//! is not installed is skipped, with a word.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -133,7 +133,8 @@ fn connect(port: u16) -> TcpStream {
     }
 }
 
-/// Sends requests on one connection, and returns the responses once as many of them have this body as are expected.
+/// Sends requests on one connection, and returns the responses once as many of them have this body
+/// as are expected.
 fn request(stream: &mut TcpStream, paths: &[&str], body: &str, expected: usize) -> String {
     let requests: String = paths
         .iter()

@@ -1,4 +1,5 @@
-//! The header says what the functions take. It is committed, so that building a program takes no generator.
+//! The header says what the functions take. It is committed, so that building a program takes no
+//! generator.
 
 use std::path::Path;
 use std::{env, fs};

@@ -1,7 +1,8 @@
-//! Published crates that block or are async, used unpatched inside fibers: which of them end right, and which stop other
-//! fibers.
+//! Published crates that block or are async, used unpatched inside fibers: which of them end right,
+//! and which stop other fibers.
 //!
-//! A *use* is a small program around one crate. It runs in a process of its own, as a use that hangs keeps its workers.
+//! A *use* is a small program around one crate. It runs in a process of its own, as a use that
+//! hangs keeps its workers.
 
 mod mode;
 mod services;

@@ -8,9 +8,11 @@ use uthread::{Builder, Runtime};
 /// A mode of the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// A fiber stays on its worker, and shares its thread-local storage with the worker's other fibers.
+    /// A fiber stays on its worker, and shares its thread-local storage with the worker's other
+    /// fibers.
     Lean,
-    /// A fiber moves between workers, and shares the thread-local storage of the worker that it runs on.
+    /// A fiber moves between workers, and shares the thread-local storage of the worker that it
+    /// runs on.
     Migrating,
     /// A fiber moves between workers, with thread-local storage of its own.
     OwnTls,
@@ -25,8 +27,9 @@ impl Mode {
         match self {
             Mode::Lean | Mode::OwnTls => builder,
             #[allow(unsafe_code, reason = "the safety contract of migrating fibers")]
-            // SAFETY: no crate of this study upholds the contract, so this mode has undefined behaviour. The study asks what
-            // happens all the same. A trial is a process of its own, which has no other task.
+            // SAFETY: no crate of this study upholds the contract, so this mode has undefined
+            // behaviour. The study asks what happens all the same. A trial is a process of its own,
+            // which has no other task.
             Mode::Migrating => unsafe { builder.migrating() },
         }
     }

@@ -1,6 +1,8 @@
-//! Servers of databases, started in a temporary directory as an unprivileged user, and ended with their handle.
+//! Servers of databases, started in a temporary directory as an unprivileged user, and ended with
+//! their handle.
 //!
-//! A trial finds the server of its parent by an environment variable. Without that, it starts one of its own.
+//! A trial finds the server of its parent by an environment variable. Without that, it starts one
+//! of its own.
 
 use std::env;
 use std::fs::{self, File};
@@ -186,7 +188,8 @@ fn start(service: Service, prepares: &Path, serves: &Path, folder: &Path) -> io:
         signal: service.signal(),
     };
     let start = Instant::now();
-    // Postgres creates its socket early, and refuses clients politely until it is ready: the use tries again.
+    // Postgres creates its socket early, and refuses clients politely until it is ready: the use
+    // tries again.
     while !service.socket(folder).exists() {
         if server.process.try_wait()?.is_some() || start.elapsed() > START {
             return Err(failed("it ended"));

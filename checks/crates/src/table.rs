@@ -19,10 +19,12 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// How often the parent looks whether a trial has ended.
 const POLL: Duration = Duration::from_millis(5);
 
-/// A pause of a ticking fiber from which on a use stops other fibers. The waits of the uses are twice as long.
+/// A pause of a ticking fiber from which on a use stops other fibers. The waits of the uses are
+/// twice as long.
 const PAUSE_MS_MIN: u128 = 50;
 
-/// A pause of a ticking thread from which on the machine is too busy for a trial, which then is repeated.
+/// A pause of a ticking thread from which on the machine is too busy for a trial, which then is
+/// repeated.
 const BUSY_MS_MIN: u128 = 20;
 
 /// How many disturbed runs of a trial are repeated.
@@ -52,7 +54,8 @@ struct Trials {
     runs: usize,
 }
 
-/// Runs the trials of a plan and prints the table. Returns `true` if all trials with own thread-local storage end right.
+/// Runs the trials of a plan and prints the table. Returns `true` if all trials with own
+/// thread-local storage end right.
 pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
     let mut reasons = Vec::new();
     let mut counts = vec![0; plan.columns().count()];
@@ -116,7 +119,8 @@ impl Plan {
         self.modes.iter().copied().flat_map(of)
     }
 
-    /// Runs the trials of one use: all at once if they may hang, as a trial that hangs takes time but no CPU.
+    /// Runs the trials of one use: all at once if they may hang, as a trial that hangs takes time
+    /// but no CPU.
     fn row(&self, item: &Use) -> io::Result<Vec<Trials>> {
         let trial = |(mode, workers)| {
             let run = || attempt(item, mode, workers, self.copies);
@@ -206,7 +210,8 @@ impl Verdict {
     }
 }
 
-/// Runs a trial again until it fails, at most `times` times. Runs that other programs disturbed do not count.
+/// Runs a trial again until it fails, at most `times` times. Runs that other programs disturbed do
+/// not count.
 fn repeat(times: usize, mut run: impl FnMut() -> io::Result<Verdict>) -> io::Result<Trials> {
     let mut worst = None;
     let (mut runs, mut disturbed) = (0, 0);

@@ -1,7 +1,8 @@
 //! One use in this process, beside fibers that tick.
 //!
-//! A ticking fiber sleeps for 1 ms, again and again. Its longest pause shows for how long a use has stopped other fibers. A
-//! thread that does the same shows for how long the machine was busy with other programs.
+//! A ticking fiber sleeps for 1 ms, again and again. Its longest pause shows for how long a use has
+//! stopped other fibers. A thread that does the same shows for how long the machine was busy with
+//! other programs.
 
 use std::any::Any;
 use std::fmt;
@@ -16,7 +17,8 @@ use crate::uses::Use;
 /// The pause that a ticking fiber asks for.
 const TICK: Duration = Duration::from_millis(1);
 
-/// How long a ticking fiber computes at first, so that an idle worker takes the next one: each worker then has one.
+/// How long a ticking fiber computes at first, so that an idle worker takes the next one: each
+/// worker then has one.
 const SPREAD: Duration = Duration::from_millis(5);
 
 /// Stack of a fiber, which is that of a thread of `std`: crates expect it.
@@ -33,8 +35,8 @@ pub(crate) struct Report {
     pub(crate) thread_pause_ms: u128,
 }
 
-/// Runs copies of a use at once, and returns after the runtime has ended. The runtime of a use that fails is left alone, as its
-/// fibers may wait forever.
+/// Runs copies of a use at once, and returns after the runtime has ended. The runtime of a use that
+/// fails is left alone, as its fibers may wait forever.
 pub(crate) fn run(
     item: &'static Use,
     mode: Mode,

@@ -1,5 +1,5 @@
-//! Senders and the receiver of a channel against each other. A lost wake-up is a deadlock here, which loom
-//! reports.
+//! Senders and the receiver of a channel against each other. A lost wake-up is a deadlock here,
+//! which loom reports.
 
 use std::sync::Arc as Count;
 use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
@@ -74,7 +74,8 @@ fn two_senders_lose_nothing() {
     }
 }
 
-/// Otherwise a value would stay in the queue beside a receiver that waits, because the receiver that was woken found another.
+/// Otherwise a value would stay in the queue beside a receiver that waits, because the receiver
+/// that was woken found another.
 #[test]
 fn two_receivers_share_the_values() {
     for bound in [0, 1] {
@@ -93,8 +94,8 @@ fn two_receivers_share_the_values() {
     }
 }
 
-/// Otherwise one of two senders would wait on for a receiver that is gone, or a value be delivered and
-/// come back as well.
+/// Otherwise one of two senders would wait on for a receiver that is gone, or a value be delivered
+/// and come back as well.
 #[test]
 fn a_receiver_that_goes_ends_every_wait() {
     for bound in [0, 1] {
@@ -117,8 +118,8 @@ fn a_receiver_that_goes_ends_every_wait() {
     }
 }
 
-/// A receiver gives up, because of `end`, just when a value is handed to it. Otherwise a rendezvous would
-/// have taken place for the sender alone.
+/// A receiver gives up, because of `end`, just when a value is handed to it. Otherwise a rendezvous
+/// would have taken place for the sender alone.
 fn check_receiver_that_gives_up(end: fn(&Ending, &Thread), error: RecvTimeoutError) {
     check(PREEMPTIONS_MAX_OF_THREE, move || {
         let (sender, receiver) = channel(0);
@@ -157,8 +158,8 @@ fn a_receiver_keeps_what_it_was_handed_at_its_deadline() {
     check_receiver_that_gives_up(Ending::pass_deadline, RecvTimeoutError::Timeout);
 }
 
-/// A sender whose runtime ends leaves the line just when its value is taken. Otherwise the value would be
-/// there twice, or a sender behind it wait for a turn that has passed.
+/// A sender whose runtime ends leaves the line just when its value is taken. Otherwise the value
+/// would be there twice, or a sender behind it wait for a turn that has passed.
 #[test]
 fn a_sender_that_gives_up_has_sent_or_has_its_value() {
     check(PREEMPTIONS_MAX_OF_THREE, || {

@@ -1,4 +1,5 @@
-//! Waiters and notifiers of a condition variable. A lost notification is a deadlock here, which loom reports.
+//! Waiters and notifiers of a condition variable. A lost notification is a deadlock here, which
+//! loom reports.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -39,8 +40,8 @@ impl Store {
         self.lock.unlock_write();
     }
 
-    /// Waits for a token and takes it; false if there is none when time is over, or if it is cancelled, when it
-    /// takes nothing any more.
+    /// Waits for a token and takes it; false if there is none when time is over, or if it is
+    /// cancelled, when it takes nothing any more.
     fn take(&self, has_deadline: bool) -> bool {
         let deadline = has_deadline.then(caller::deadline);
         self.lock.write();
@@ -78,8 +79,8 @@ fn a_waiter_sees_the_condition() {
     });
 }
 
-/// Otherwise one of two would not be among all, or the second of two single notifications find nobody noted
-/// as waiting.
+/// Otherwise one of two would not be among all, or the second of two single notifications find
+/// nobody noted as waiting.
 #[test]
 fn each_waiter_is_notified() {
     let ways: [fn(&Store); 2] = [
@@ -107,8 +108,8 @@ fn each_waiter_is_notified() {
     }
 }
 
-/// One of two gives up, because of `end`, just when a single notification comes. Otherwise that would be lost on
-/// it, and the other one wait beside a token.
+/// One of two gives up, because of `end`, just when a single notification comes. Otherwise that
+/// would be lost on it, and the other one wait beside a token.
 fn check_notification_beside_an_end(end: fn(&Ending, &Thread)) {
     check(PREEMPTIONS_MAX_OF_THREE, move || {
         keep_wakes();

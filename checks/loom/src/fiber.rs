@@ -31,8 +31,9 @@ loom::thread_local! {
     static TOKEN: RefCell<Option<Token>> = RefCell::new(None);
 }
 
-/// Lets the calling thread be woken by a token of its own, which makes a model larger. An `unpark` of loom's
-/// is lost if the thread waits for a lock at that time, as it may that waits at several channels.
+/// Lets the calling thread be woken by a token of its own, which makes a model larger. An `unpark`
+/// of loom's is lost if the thread waits for a lock at that time, as it may that waits at several
+/// channels.
 pub(crate) fn keep_wakes() {
     keep_wakes_in(Arc::default());
 }

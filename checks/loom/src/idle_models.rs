@@ -70,7 +70,8 @@ fn a_worker_that_ends_keeps_no_mail() {
     });
 }
 
-/// Otherwise a new fiber would start twice, or never, that a worker takes over from one that gets to its inbox at last.
+/// Otherwise a new fiber would start twice, or never, that a worker takes over from one that gets
+/// to its inbox at last.
 #[test]
 fn mail_is_taken_by_its_owner_or_by_another_worker() {
     check(PREEMPTIONS_MAX_OF_ONE, || {
@@ -199,8 +200,8 @@ fn a_fiber_on_its_way_to_a_deque_is_not_missed() {
     });
 }
 
-/// The first fiber with a priority comes while a worker goes to sleep that does not order fibers yet. Otherwise the
-/// worker would not look into the queue of such fibers.
+/// The first fiber with a priority comes while a worker goes to sleep that does not order fibers
+/// yet. Otherwise the worker would not look into the queue of such fibers.
 #[test]
 fn a_worker_going_to_sleep_takes_the_first_urgent_fiber() {
     check(PREEMPTIONS_MAX_OF_ONE, || {
@@ -211,8 +212,8 @@ fn a_worker_going_to_sleep_takes_the_first_urgent_fiber() {
     });
 }
 
-/// Like [`two_fibers_wake_two_workers`]. Otherwise a worker that was woken would run the first fiber as work of its own,
-/// without an end of its search.
+/// Like [`two_fibers_wake_two_workers`]. Otherwise a worker that was woken would run the first
+/// fiber as work of its own, without an end of its search.
 #[test]
 fn two_urgent_fibers_wake_two_workers() {
     check(PREEMPTIONS_MAX_OF_TWO, || {
@@ -255,8 +256,8 @@ fn a_starting_worker_sees_the_shutdown() {
     });
 }
 
-/// Where fibers migrate, a searching worker serves another one that is about to sleep, and comes upon the
-/// wake-up for it. Otherwise that one would sleep beside its mail.
+/// Where fibers migrate, a searching worker serves another one that is about to sleep, and comes
+/// upon the wake-up for it. Otherwise that one would sleep beside its mail.
 #[test]
 fn a_wake_up_that_a_thief_takes_is_not_lost() {
     check(PREEMPTIONS_MAX_OF_TWO, || {
@@ -270,8 +271,8 @@ fn a_wake_up_that_a_thief_takes_is_not_lost() {
     });
 }
 
-/// Two results arrive at once for one worker. Otherwise the second fiber would wait beside a worker that sleeps, or
-/// be lost between a thief and a sleep.
+/// Two results arrive at once for one worker. Otherwise the second fiber would wait beside a worker
+/// that sleeps, or be lost between a thief and a sleep.
 #[test]
 fn two_results_of_one_worker_go_on_with_two() {
     check(PREEMPTIONS_MAX_OF_TWO, || {

@@ -39,8 +39,8 @@ impl Fiber {
         filled.notify_one();
     }
 
-    /// Performs an operation that ends only when it is cancelled, like `wait::perform`, with the iterations
-    /// of the worker's loop before and after it.
+    /// Performs an operation that ends only when it is cancelled, like `wait::perform`, with the
+    /// iterations of the worker's loop before and after it.
     fn perform_on(&self, worker: u32) {
         let (mail, filled) = &self.mail[worker as usize];
         *mail.lock().unwrap() = false;

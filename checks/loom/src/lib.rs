@@ -1,8 +1,9 @@
 //! The protocols of `uthread` under every interleaving of a few threads.
 //!
-//! The files of the protocols are included as they are; `atomic.rs` gives them loom's atomics, locks
-//! and cells where the library gives `std`'s. What the models add is the code around a protocol:
-//! whoever changes that in the library changes it here. No special flag is needed: `cargo test`.
+//! The files of the protocols are included as they are; `atomic.rs` gives them loom's atomics,
+//! locks and cells where the library gives `std`'s. What the models add is the code around a
+//! protocol: whoever changes that in the library changes it here. No special flag is needed:
+//! `cargo test`.
 //!
 //! loom knows all orders of the threads and all values that a load may return under the memory
 //! model, but gives `SeqCst` no more meaning than `AcqRel`, except in a fence: what passes here
@@ -45,8 +46,9 @@ mod atomic;
 /// Makes `cargo xtask ci` check each model with all the preemptions that it can afford.
 const EXHAUSTIVE: &str = "UTHREAD_EXHAUSTIVE";
 
-/// How many preemptions `cargo test` checks at most: most faults of such protocols need no more, and each further one
-/// multiplies the time. A model that cannot afford more than that is checked with one fewer.
+/// How many preemptions `cargo test` checks at most: most faults of such protocols need no more,
+/// and each further one multiplies the time. A model that cannot afford more than that is checked
+/// with one fewer.
 const PREEMPTIONS_MAX_BY_DEFAULT: usize = 2;
 
 /// Runs `model` in every interleaving with at most `preemptions_max` switches away from a thread

@@ -1,4 +1,5 @@
-//! Writers and readers of a lock against each other. A lost wake-up is a deadlock here, which loom reports.
+//! Writers and readers of a lock against each other. A lost wake-up is a deadlock here, which loom
+//! reports.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -91,8 +92,8 @@ fn run_all(bound: impl Into<Option<usize>>, writes: u32, all: &'static [fn(&Lock
     });
 }
 
-/// Otherwise a writer would sleep beside a free lock, or two write at a time. One that comes again makes the
-/// other ask for the lock to be handed over.
+/// Otherwise a writer would sleep beside a free lock, or two write at a time. One that comes again
+/// makes the other ask for the lock to be handed over.
 #[test]
 fn writers_write_one_at_a_time() {
     fn thrice(locked: &Locked) {
@@ -107,7 +108,8 @@ fn writers_write_one_at_a_time() {
     );
 }
 
-/// Otherwise one to which the lock is handed over would sleep on, or another would take the lock as well.
+/// Otherwise one to which the lock is handed over would sleep on, or another would take the lock as
+/// well.
 #[test]
 fn a_writer_that_was_overtaken_for_long_is_handed_the_lock() {
     fn write(locked: &Locked) {
@@ -137,7 +139,8 @@ fn a_reader_and_a_writer_exclude_each_other() {
     run_all(PREEMPTIONS_MAX_OF_TWO, 1, &[read_twice, Locked::write]);
 }
 
-/// The last of two readers hands the lock to a writer that was passed over: it comes after the other one too.
+/// The last of two readers hands the lock to a writer that was passed over: it comes after the
+/// other one too.
 #[test]
 fn two_readers_and_a_writer_exclude_each_other() {
     run_all(

@@ -1,5 +1,5 @@
-//! The waiters of a notifying mutex against a thread that changes its state. A lost wake-up is a deadlock here, which
-//! loom reports.
+//! The waiters of a notifying mutex against a thread that changes its state. A lost wake-up is a
+//! deadlock here, which loom reports.
 
 use std::sync::mpsc::RecvTimeoutError;
 
@@ -37,8 +37,8 @@ fn all_waiters_are_woken() {
     });
 }
 
-/// Like an arm of a selection: a withdrawn waiter does not take another one's wake-up; an enlisted waiter is
-/// woken.
+/// Like an arm of a selection: a withdrawn waiter does not take another one's wake-up; an enlisted
+/// waiter is woken.
 #[test]
 fn a_waiter_that_withdraws_removes_only_itself() {
     check(PREEMPTIONS_MAX, || {

@@ -1,5 +1,5 @@
-//! Threads that run the initializer, and threads that wait for it. A lost wake-up is a deadlock here, which
-//! loom reports.
+//! Threads that run the initializer, and threads that wait for it. A lost wake-up is a deadlock
+//! here, which loom reports.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering};

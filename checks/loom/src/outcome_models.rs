@@ -30,8 +30,8 @@ fn check_handle(handle: fn(&Outcome<Result<Count<()>>>)) {
     });
 }
 
-/// Joins, like `JoinHandle::join`, and drops the handle. Otherwise a joiner would sleep for ever, or read a
-/// value that is not yet written.
+/// Joins, like `JoinHandle::join`, and drops the handle. Otherwise a joiner would sleep for ever,
+/// or read a value that is not yet written.
 #[test]
 fn a_joiner_is_woken_and_takes_the_value() {
     check_handle(|outcome| {
@@ -62,8 +62,8 @@ fn a_joiner_may_give_up() {
     });
 }
 
-/// Waits for a time, gives up, and waits again, like `oneshot::Receiver`. Otherwise the second wait would not
-/// end, or the fiber and the joiner would race for the first waiter.
+/// Waits for a time, gives up, and waits again, like `oneshot::Receiver`. Otherwise the second wait
+/// would not end, or the fiber and the joiner would race for the first waiter.
 #[test]
 fn a_joiner_may_give_up_and_wait_again() {
     check_handle(|outcome| {

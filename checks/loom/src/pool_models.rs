@@ -77,7 +77,8 @@ fn wait_or_withdraw(pool: &Pool, ticket: Ticket, outcome: &Outcome<()>) -> Optio
     None
 }
 
-/// Otherwise a thread of the pool would run a call whose caller has returned, or a caller wait for a call that nobody runs.
+/// Otherwise a thread of the pool would run a call whose caller has returned, or a caller wait for
+/// a call that nobody runs.
 #[test]
 fn a_call_is_run_or_withdrawn() {
     check(3, || {

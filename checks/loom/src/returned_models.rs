@@ -7,8 +7,8 @@ use crate::check;
 use crate::driver::returned::Returned;
 use crate::parts::Ring;
 
-/// Like `send_to_pool`, `wait` and `reap` of the epoll driver. Otherwise a result would remain while the
-/// worker sleeps, because the thread that returned it relied on another thread's wake-up.
+/// Like `send_to_pool`, `wait` and `reap` of the epoll driver. Otherwise a result would remain
+/// while the worker sleeps, because the thread that returned it relied on another thread's wake-up.
 #[test]
 fn a_worker_does_not_sleep_beside_a_result() {
     const THREADS: usize = 2;

@@ -1,5 +1,5 @@
-//! A runtime reduced to what the idle protocol touches. The order of calls is that of the
-//! functions of the same names in `sched/worker` and `sched/shared`; `sleep` is `announce_sleep`, `wait` and
+//! A runtime reduced to what the idle protocol touches. The order of calls is that of the functions
+//! of the same names in `sched/worker` and `sched/shared`; `sleep` is `announce_sleep`, `wait` and
 //! `wake_up` there.
 
 use loom::sync::atomic::{AtomicBool, Ordering, fence};
@@ -26,9 +26,9 @@ pub(crate) struct Runtime {
     ran: Latch,
     /// `true` if any worker may take started fibers and results.
     migrating: bool,
-    /// Number of fibers that must have started before a fiber ends; until then each of them occupies its
-    /// worker. If it equals the number of workers, the model requires that no worker sleeps while a fiber
-    /// waits for one.
+    /// Number of fibers that must have started before a fiber ends; until then each of them
+    /// occupies its worker. If it equals the number of workers, the model requires that no worker
+    /// sleeps while a fiber waits for one.
     together: usize,
 }
 

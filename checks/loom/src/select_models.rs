@@ -1,5 +1,5 @@
-//! Choices against the other sides of their channels, and against each other. A lost wake-up is a deadlock
-//! here, which loom reports.
+//! Choices against the other sides of their channels, and against each other. A lost wake-up is a
+//! deadlock here, which loom reports.
 
 use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
 use std::time::Duration;
@@ -164,7 +164,8 @@ fn a_choice_is_claimed_once() {
     });
 }
 
-/// Otherwise a rendezvous would take place for the sender alone, with a receiver that takes another value.
+/// Otherwise a rendezvous would take place for the sender alone, with a receiver that takes another
+/// value.
 #[test]
 fn a_choice_takes_one_value() {
     check(PREEMPTIONS_MAX_OF_THREE, || {

@@ -85,8 +85,8 @@ fn permits_are_used_by_so_many_at_a_time() {
     });
 }
 
-/// One gives up, because of `end`, just when permits come, which it wanted all of. Otherwise they would be lost,
-/// or who stands behind it wait for what it no longer wants.
+/// One gives up, because of `end`, just when permits come, which it wanted all of. Otherwise they
+/// would be lost, or who stands behind it wait for what it no longer wants.
 fn check_permits_beside_an_end(end: fn(&Ending, &Thread), reason: WaitEnd) {
     check(PREEMPTIONS_MAX_OF_THREE, move || {
         keep_wakes();

@@ -40,8 +40,8 @@ pub(crate) mod permits;
 #[path = "../../../crates/uthread/src/sync/once/progress.rs"]
 pub(crate) mod progress;
 
-/// The parking lot's table with a single bucket: the bucket would be chosen by the address, which differs
-/// between executions.
+/// The parking lot's table with a single bucket: the bucket would be chosen by the address, which
+/// differs between executions.
 mod buckets {
     use loom::sync::Mutex;
 

@@ -102,7 +102,8 @@ fn two_wakers_enqueue_a_fiber_once() {
     check_wakers(2, 4);
 }
 
-/// A fiber that is a thread, as `ThreadContext` in `sched::threads`: the same token, and a parker in place of a queue.
+/// A fiber that is a thread, as `ThreadContext` in `sched::threads`: the same token, and a parker
+/// in place of a queue.
 struct ThreadContext {
     token: WakeToken,
     done: AtomicBool,
@@ -154,7 +155,8 @@ impl ThreadContext {
     }
 }
 
-/// Otherwise a wake-up that comes with the deadline would be taken for that of a later park, or be lost.
+/// Otherwise a wake-up that comes with the deadline would be taken for that of a later park, or be
+/// lost.
 #[test]
 fn a_thread_that_parks_is_woken_or_late_but_not_both() {
     check(4, || {

@@ -26,7 +26,8 @@ impl Address {
         })
     }
 
-    /// Returns the URL of a web server at this address; for a Unix socket, which has none, the address.
+    /// Returns the URL of a web server at this address; for a Unix socket, which has none, the
+    /// address.
     pub(crate) fn url(&self) -> String {
         match self {
             Address::Tcp(addr) => format!("http://{addr}/"),

@@ -1,4 +1,5 @@
-//! Counters of a server and of its runtime, which a small server of its own shows in the text format of OpenMetrics.
+//! Counters of a server and of its runtime, which a small server of its own shows in the text
+//! format of OpenMetrics.
 
 use std::fmt::{self, Debug};
 use std::io::{self, Write};
@@ -54,7 +55,8 @@ pub(crate) fn listen(args: &CountersArgs) -> anyhow::Result<Option<TcpListener>>
     args.counters.map(|addr| bind(addr, false)).transpose()
 }
 
-/// Starts a fiber that shows the counters of `server` and of the runtime to every client of the listener, if there is one.
+/// Starts a fiber that shows the counters of `server` and of the runtime to every client of the
+/// listener, if there is one.
 pub(crate) fn start<S: Counted>(
     listener: Option<TcpListener>,
     runtime: &Runtime,

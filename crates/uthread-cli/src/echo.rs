@@ -1,4 +1,5 @@
-//! `uthread echo`: sends back the bytes it receives, optionally after computing for a while. Meant for measurements.
+//! `uthread echo`: sends back the bytes it receives, optionally after computing for a while. Meant
+//! for measurements.
 
 use std::hint::spin_loop;
 use std::io::{self, Read, Write};
@@ -14,9 +15,11 @@ use crate::runtime;
 use crate::stop::Stop;
 use crate::stream::Stream;
 
-/// Bytes to read and send back at a time, while the client sends more than [`MESSAGE_BYTES`] at once.
+/// Bytes to read and send back at a time, while the client sends more than [`MESSAGE_BYTES`] at
+/// once.
 const CHUNK_BYTES: usize = 16 * 1024;
-/// Size of the buffer of a connection that waits: on the stack, beside the frames in its first page.
+/// Size of the buffer of a connection that waits: on the stack, beside the frames in its first
+/// page.
 const MESSAGE_BYTES: usize = 512;
 
 pub(crate) fn run(args: &EchoArgs) -> Exit {

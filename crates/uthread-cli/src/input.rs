@@ -1,7 +1,7 @@
 //! The receive buffer of a connection.
 //!
-//! An idle connection has no buffer. The buffer grows while a head needs it, and is freed when it has grown and all of it
-//! is consumed.
+//! An idle connection has no buffer. The buffer grows while a head needs it, and is freed when it
+//! has grown and all of it is consumed.
 
 use std::io::{self, Read};
 
@@ -50,7 +50,8 @@ impl Input {
         self.bytes = Vec::new();
     }
 
-    /// Receives once. The buffer must have room: a head of the largest size is either complete or refused.
+    /// Receives once. The buffer must have room: a head of the largest size is either complete or
+    /// refused.
     pub(crate) fn receive(&mut self, mut stream: impl Read) -> io::Result<usize> {
         self.make_room();
         let count = stream.read(&mut self.bytes[self.end..])?;
@@ -62,8 +63,8 @@ impl Input {
     ///
     /// # Errors
     ///
-    /// A status for a head that is refused, within the result. `UnexpectedEof` if the peer ends within a head, or before
-    /// its first byte; any other error of a receive.
+    /// A status for a head that is refused, within the result. `UnexpectedEof` if the peer ends
+    /// within a head, or before its first byte; any other error of a receive.
     pub(crate) fn receive_head(
         &mut self,
         mut stream: impl Read,

@@ -1,7 +1,8 @@
 //! A log on stdout, written in the background.
 //!
-//! A fiber appends a line to a bounded buffer under a short lock; an OS thread writes the buffer. When the buffer is
-//! full, fibers wait. So a slow reader slows down the server, and no line is lost.
+//! A fiber appends a line to a bounded buffer under a short lock; an OS thread writes the buffer.
+//! When the buffer is full, fibers wait. So a slow reader slows down the server, and no line is
+//! lost.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -61,7 +62,8 @@ impl LineLog {
         }
     }
 
-    /// Writes the pending lines and stops. A stdout that accepts nothing delays the end only for a bounded time.
+    /// Writes the pending lines and stops. A stdout that accepts nothing delays the end only for a
+    /// bounded time.
     pub(crate) fn finish(&self) {
         let mut pending = self.shared.lock();
         pending.closed = true;
@@ -98,7 +100,8 @@ impl Shared {
         true
     }
 
-    /// Exchanges the pending lines for the given empty buffer; returns false when there will be no more.
+    /// Exchanges the pending lines for the given empty buffer; returns false when there will be no
+    /// more.
     fn take(&self, lines: &mut Vec<u8>) -> bool {
         let mut pending = self
             .filled

@@ -1,5 +1,5 @@
-//! Binds or inherits listeners with helpful errors, raises the limit of open files, and accepts connections despite shortages
-//! of descriptors or memory.
+//! Binds or inherits listeners with helpful errors, raises the limit of open files, and accepts
+//! connections despite shortages of descriptors or memory.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -18,15 +18,18 @@ use crate::output::tell;
 use crate::socket_file::{self, SocketFile};
 use crate::stream::{Client, Listener, Stream};
 
-/// Connections that the kernel completes ahead of `accept`: in a burst, clients should wait, not retry. The kernel
-/// lowers it to `net.core.somaxconn`, whose default is the same number.
+/// Connections that the kernel completes ahead of `accept`: in a burst, clients should wait, not
+/// retry. The kernel lowers it to `net.core.somaxconn`, whose default is the same number.
 const BACKLOG: u32 = 4096;
-/// Pause when descriptors or memory are short: they become free when a connection ends, not by asking faster.
+/// Pause when descriptors or memory are short: they become free when a connection ends, not by
+/// asking faster.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(20);
-/// Minimum time between two reports of a shortage: often enough to notice, too seldom to fill a disk.
+/// Minimum time between two reports of a shortage: often enough to notice, too seldom to fill a
+/// disk.
 const SHORTAGE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Descriptors besides the connections: standard streams, listener, rings, and files open for responses.
+/// Descriptors besides the connections: standard streams, listener, rings, and files open for
+/// responses.
 const DESCRIPTORS_RESERVED: u64 = 64;
 
 /// The listener of a server.
@@ -70,8 +73,8 @@ impl Listening {
         }
     }
 
-    /// Closes the listener after accepting the connections in its queue, which closing would reset. Those of an inherited
-    /// socket stay there for the process that accepts next.
+    /// Closes the listener after accepting the connections in its queue, which closing would reset.
+    /// Those of an inherited socket stay there for the process that accepts next.
     pub(crate) fn close(mut self, mut handle: impl FnMut(Stream, Client)) {
         if self.is_inherited || self.listener.set_nonblocking(true).is_err() {
             return;
@@ -163,8 +166,8 @@ pub(crate) fn bind(addr: SocketAddr, reuse_port: bool) -> anyhow::Result<TcpList
     })
 }
 
-/// Raises the limit of open files as far as possible, and warns if it is too low for connections that use `each`
-/// descriptors.
+/// Raises the limit of open files as far as possible, and warns if it is too low for connections
+/// that use `each` descriptors.
 pub(crate) fn raise_descriptor_limit(max_connections: NonZeroUsize, each: u64) {
     let limit = getrlimit(Resource::Nofile);
     // If this fails, the warning below reports the limit.

@@ -1,5 +1,6 @@
-//! The program `uthread`: a static web server, a proxy, an echo server, a load generator, a disk benchmark, a search tool,
-//! a simulator of services, a porting tool and a diagnosis, on user-level threads.
+//! The program `uthread`: a static web server, a proxy, an echo server, a load generator, a disk
+//! benchmark, a search tool, a simulator of services, a porting tool and a diagnosis, on user-level
+//! threads.
 //!
 //! This file has the dispatch; each subcommand has its own module.
 

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use crate::exit::Exit;
 
-/// Prints a message for the operator on stderr, in one line. Ignores errors, unlike `eprintln!`: a closed stderr must
-/// not end a server.
+/// Prints a message for the operator on stderr, in one line. Ignores errors, unlike `eprintln!`: a
+/// closed stderr must not end a server.
 pub(crate) fn tell(message: impl Display) {
     let _ = writeln!(io::stderr(), "uthread: {message}");
 }

@@ -8,7 +8,8 @@ use uthread::Runtime;
 use crate::args::ServerArgs;
 use crate::output::tell;
 
-/// Interval of the samples of the scheduling delay: some 1,500 between two readings of Prometheus, for a thousandth of a CPU.
+/// Interval of the samples of the scheduling delay: some 1,500 between two readings of Prometheus,
+/// for a thousandth of a CPU.
 const DELAY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Starts the workers, by default one per CPU. Their scheduling delays are sampled if `counted`.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// Returns the Rust files of these paths in order. In directories, skips hidden files and those of cargo.
+/// Returns the Rust files of these paths in order. In directories, skips hidden files and those of
+/// cargo.
 pub(crate) fn of(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in paths {

@@ -27,7 +27,8 @@ pub(crate) fn run(options: &Options) -> Exit {
 /// Environment variable with the path of a file of options, as in ripgrep.
 const CONFIGURATION: &str = "RIPGREP_CONFIG_PATH";
 
-/// Returns the options in the user's file, unless the user wants it not to be read. If it cannot be read, the search goes on without.
+/// Returns the options in the user's file, unless the user wants it not to be read. If it cannot be
+/// read, the search goes on without.
 pub(crate) fn configured(options: &Options) -> Vec<OsString> {
     let path = env::var_os(CONFIGURATION).filter(|path| !path.is_empty());
     match path.map(PathBuf::from) {

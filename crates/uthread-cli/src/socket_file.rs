@@ -1,7 +1,9 @@
-//! The file of a Unix socket that a server listens on: created, replaced if its process has ended, and removed at the end.
+//! The file of a Unix socket that a server listens on: created, replaced if its process has ended,
+//! and removed at the end.
 //!
-//! A socket without a process refuses connections, so a trial connection tells a stale file from one in use. Two servers that start
-//! at once must not both replace the file, so they hold a lock of its directory meanwhile.
+//! A socket without a process refuses connections, so a trial connection tells a stale file from
+//! one in use. Two servers that start at once must not both replace the file, so they hold a lock
+//! of its directory meanwhile.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
@@ -18,7 +20,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 /// Longest path of a socket: `sun_path` of `unix(7)` without the NUL at its end.
 const PATH_BYTES_MAX: usize = 107;
-/// How long to wait for another server that starts. Whoever keeps the lock for longer does not start a server.
+/// How long to wait for another server that starts. Whoever keeps the lock for longer does not
+/// start a server.
 const LOCK_TIME_MAX: Duration = Duration::from_secs(1);
 const LOCK_STEP: Duration = Duration::from_millis(5);
 
@@ -53,7 +56,8 @@ fn id(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Binds a listener to a new socket file. Its queue holds as many connections as `net.core.somaxconn` allows.
+/// Binds a listener to a new socket file. Its queue holds as many connections as
+/// `net.core.somaxconn` allows.
 pub(crate) fn bind(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
     bind_or_replace(path).map_err(|why| anyhow!("cannot listen on unix:{}: {why}", path.display()))
 }

@@ -1,7 +1,8 @@
-//! Graceful shutdown: a signal stops accepting, the grace period lets connections finish, a second signal cuts them.
+//! Graceful shutdown: a signal stops accepting, the grace period lets connections finish, a second
+//! signal cuts them.
 //!
-//! Accepting ends by cancelling its fiber. Shutting the listener down would also end it in other processes that have inherited
-//! the socket.
+//! Accepting ends by cancelling its fiber. Shutting the listener down would also end it in other
+//! processes that have inherited the socket.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,8 +46,8 @@ impl Stop {
         self.manager.ready();
     }
 
-    /// Passes connections to `handle` until a signal arrives, then calls `drain` and closes the listener. The next signal sets the
-    /// returned flag.
+    /// Passes connections to `handle` until a signal arrives, then calls `drain` and closes the
+    /// listener. The next signal sets the returned flag.
     pub(crate) fn accept_until_signal(
         mut self,
         listening: Listening,
@@ -74,8 +75,8 @@ impl Stop {
     }
 }
 
-/// Waits until `is_over`. When the grace period is over before, calls `cut`, which returns the number of cut connections, and
-/// returns that.
+/// Waits until `is_over`. When the grace period is over before, calls `cut`, which returns the
+/// number of cut connections, and returns that.
 pub(crate) fn wait(
     is_over: impl Fn() -> bool,
     cut: impl FnOnce() -> usize,

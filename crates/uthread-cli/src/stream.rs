@@ -1,4 +1,5 @@
-//! Connections and listeners by TCP and by Unix sockets, with the methods that servers need of both.
+//! Connections and listeners by TCP and by Unix sockets, with the methods that servers need of
+//! both.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -70,7 +71,8 @@ impl Stream {
         }
     }
 
-    /// Makes closing the stream a reset. A Unix socket has no resets: its peer reads the end of the stream.
+    /// Makes closing the stream a reset. A Unix socket has no resets: its peer reads the end of the
+    /// stream.
     pub(crate) fn reset_on_close(&self) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.set_linger(Some(Duration::ZERO)),

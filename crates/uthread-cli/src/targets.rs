@@ -1,7 +1,8 @@
 //! Targets of tunnels, and the list of those that clients may name.
 //!
-//! A name that a pattern allows may resolve to any address, also to one of this machine or of the network behind it. So
-//! such addresses are allowed only if the name is listed in full, or if the address itself is in a listed network.
+//! A name that a pattern allows may resolve to any address, also to one of this machine or of the
+//! network behind it. So such addresses are allowed only if the name is listed in full, or if the
+//! address itself is in a listed network.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -188,7 +189,8 @@ impl AllowList {
         })
     }
 
-    /// Returns `true` if an allowed target may be reached at this address, to which its name resolves.
+    /// Returns `true` if an allowed target may be reached at this address, to which its name
+    /// resolves.
     pub(crate) fn allows_at(&self, target: &Target, address: IpAddr) -> bool {
         let address = address.to_canonical();
         is_public(address)
@@ -205,7 +207,8 @@ impl AllowList {
     }
 }
 
-/// Returns `true` for addresses that the internet routes (the registries of RFC 6890, by their largest entries).
+/// Returns `true` for addresses that the internet routes (the registries of RFC 6890, by their
+/// largest entries).
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {

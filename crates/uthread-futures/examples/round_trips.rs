@@ -1,5 +1,5 @@
-//! Measures the cost of the adapters: the CPU time of a round trip over TCP, of the client and the server together, with a client
-//! that blocks, and with one in `block_on`.
+//! Measures the cost of the adapters: the CPU time of a round trip over TCP, of the client and the
+//! server together, with a client that blocks, and with one in `block_on`.
 //!
 //! Run it with `cargo run --release -p uthread-futures --example round_trips`.
 

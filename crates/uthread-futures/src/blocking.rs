@@ -10,13 +10,14 @@ use uthread::thread::try_block_on;
 
 /// An async stream as a blocking one, for code that takes [`Read`] and [`Write`].
 ///
-/// Each call polls the stream until it is ready, as [`block_on`](uthread::block_on) does. The stream's reactor has to run
-/// elsewhere: for a stream of Tokio, wrapped by `tokio_util::compat`, in a Tokio runtime with threads of its own.
+/// Each call polls the stream until it is ready, as [`block_on`](uthread::block_on) does. The
+/// stream's reactor has to run elsewhere: for a stream of Tokio, wrapped by `tokio_util::compat`,
+/// in a Tokio runtime with threads of its own.
 ///
 /// # Errors
 ///
-/// `ECANCELED` if the caller is cancelled; `TimedOut` if its deadline passes; any other error of the stream. After the first two the
-/// call can be repeated, unless the stream itself forbids that.
+/// `ECANCELED` if the caller is cancelled; `TimedOut` if its deadline passes; any other error of
+/// the stream. After the first two the call can be repeated, unless the stream itself forbids that.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -67,7 +68,8 @@ impl<T: Unpin> Blocking<T> {
 }
 
 impl<T: AsyncWrite + Unpin> Blocking<T> {
-    /// Flushes the stream and ends writing: the peer reads the end. See the example of [`Blocking`].
+    /// Flushes the stream and ends writing: the peer reads the end. See the example of
+    /// [`Blocking`].
     ///
     /// Dropping the stream closes it as its type does, usually without a flush.
     ///

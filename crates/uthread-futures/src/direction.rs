@@ -1,13 +1,15 @@
-//! One direction of a socket: the task that waits for it, and the fiber that waits for the descriptor.
+//! One direction of a socket: the task that waits for it, and the fiber that waits for the
+//! descriptor.
 //!
 //! ```text
 //!   task     attempt -> would block -> leave the waker -> start a fiber unless there is one -> pending
 //!   fiber    wait until the descriptor is ready -> resign and take the waker, in one step -> wake
 //! ```
 //!
-//! No wake-up is lost: a task that finds a fiber has left its waker before the fiber resigns, and is woken by it. A task that finds
-//! none starts one, and the descriptor is ready at once if that has changed since the attempt. The fiber consumes nothing, so a task
-//! that has gone loses nothing either.
+//! No wake-up is lost: a task that finds a fiber has left its waker before the fiber resigns, and
+//! is woken by it. A task that finds none starts one, and the descriptor is ready at once if that
+//! has changed since the attempt. The fiber consumes nothing, so a task that has gone loses nothing
+//! either.
 //!
 //! No lock is held while the fiber starts or wakes the task.
 
@@ -21,8 +23,9 @@ use std::task::{Context, Poll, Waker};
 use uthread::sync::oneshot::{self, Receiver, Sender};
 use uthread::thread;
 
-/// Number of bytes that a task may transfer in a row before it has to let others run. A poll never suspends its fiber, so a task whose
-/// streams are always ready would keep the worker otherwise. The kernel copies as many in some tens of microseconds.
+/// Number of bytes that a task may transfer in a row before it has to let others run. A poll never
+/// suspends its fiber, so a task whose streams are always ready would keep the worker otherwise.
+/// The kernel copies as many in some tens of microseconds.
 const TURN_BYTES: usize = 128 << 10;
 
 /// Number of bytes that take as long as an attempt takes by itself.
@@ -66,7 +69,8 @@ impl Direction {
 
     /// Lets other tasks and fibers run, now and then. Called before an attempt.
     pub(crate) fn poll_turn(&self, context: &Context<'_>) -> Poll<()> {
-        // Relaxed, here and below: a task that misses what another thread has spent only yields later.
+        // Relaxed, here and below: a task that misses what another thread has spent only yields
+        // later.
         if self.spent.load(Ordering::Relaxed) < TURN_BYTES {
             return Poll::Ready(());
         }
@@ -114,7 +118,8 @@ impl Direction {
         let socket = Arc::clone(socket);
         let wait = move || wait.run(&*socket, end);
         if has_vanished {
-            // The runtime of the caller starts no more fibers, and the caller may wait all the same.
+            // The runtime of the caller starts no more fibers, and the caller may wait all the
+            // same.
             std::thread::Builder::new().spawn(wait).map(drop)
         } else {
             thread::Builder::new().spawn(wait).map(drop)
@@ -134,7 +139,8 @@ impl Direction {
     }
 }
 
-/// The wait of a fiber. Resigns and wakes the task when it is dropped, also if the fiber never starts or is unwound.
+/// The wait of a fiber. Resigns and wakes the task when it is dropped, also if the fiber never
+/// starts or is unwound.
 struct Wait {
     direction: Arc<Direction>,
     has_started: bool,

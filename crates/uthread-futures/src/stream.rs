@@ -16,24 +16,27 @@ use crate::direction::{Direction, Event};
 /// A connected stream socket as an async stream: a [`TcpStream`](uthread::net::TcpStream), a
 /// [`UnixStream`](uthread::net::UnixStream), or their counterparts of `std`.
 ///
-/// A poll makes one attempt, which never waits. If it would have to, a helper fiber waits until the socket is ready, and wakes
-/// the task. So several futures of one [`block_on`](uthread::block_on) wait at the same time, and a future that is dropped loses no
-/// bytes. Any executor may poll the stream: outside of a runtime, the helper fiber runs in uthread's default runtime.
+/// A poll makes one attempt, which never waits. If it would have to, a helper fiber waits until the
+/// socket is ready, and wakes the task. So several futures of one [`block_on`](uthread::block_on)
+/// wait at the same time, and a future that is dropped loses no bytes. Any executor may poll the
+/// stream: outside of a runtime, the helper fiber runs in uthread's default runtime.
 ///
-/// A reference implements the traits, too, so that one task can read while another one writes. Two tasks must not wait for the same
-/// direction: only the last one to be polled is woken.
+/// A reference implements the traits, too, so that one task can read while another one writes. Two
+/// tasks must not wait for the same direction: only the last one to be polled is woken.
 ///
-/// Timeouts and the blocking mode of the socket have no effect, and the calls of the socket itself work as before. Dropping the
-/// stream in the middle of a wait closes the socket as soon as the helper fiber has ended.
+/// Timeouts and the blocking mode of the socket have no effect, and the calls of the socket itself
+/// work as before. Dropping the stream in the middle of a wait closes the socket as soon as the
+/// helper fiber has ended.
 ///
 /// # Errors
 ///
-/// The errors of `recv(2)` and `send(2)`, such as `ENOTSOCK` if it is not a socket; `EMFILE`, `ENOMEM` or `ENOSPC` if the helper fiber
-/// cannot wait.
+/// The errors of `recv(2)` and `send(2)`, such as `ENOTSOCK` if it is not a socket; `EMFILE`,
+/// `ENOMEM` or `ENOSPC` if the helper fiber cannot wait.
 ///
 /// # Costs
 ///
-/// A wait takes a fiber, a page for its stack, a `poll(2)` and a request to the driver. Where a blocking call fits, it is cheaper.
+/// A wait takes a fiber, a page for its stack, a `poll(2)` and a request to the driver. Where a
+/// blocking call fits, it is cheaper.
 ///
 /// ```
 /// use futures_util::future::join;

@@ -37,8 +37,8 @@ impl Error {
         }
     }
 
-    /// Returns the error that something else is expected where `found` is: at the opening delimiter of a group, or at the
-    /// attribute if the tokens have ended.
+    /// Returns the error that something else is expected where `found` is: at the opening delimiter
+    /// of a group, or at the attribute if the tokens have ended.
     pub(crate) fn expected(what: &str, found: Option<&TokenTree>) -> Error {
         match found {
             Some(TokenTree::Group(group)) => {
@@ -52,7 +52,8 @@ impl Error {
         }
     }
 
-    /// Returns an invocation of `compile_error!`. Its first and last token tell the compiler the range.
+    /// Returns an invocation of `compile_error!`. Its first and last token tell the compiler the
+    /// range.
     pub(crate) fn into_compile_error(self) -> TokenStream {
         let punct = |character, spacing| {
             let mut punct = Punct::new(character, spacing);

@@ -1,4 +1,5 @@
-//! The expansion of the attributes: a function that starts a runtime and passes the annotated function to it.
+//! The expansion of the attributes: a function that starts a runtime and passes the annotated
+//! function to it.
 //!
 //! ```text
 //!   #[uthread::main(workers = 2)]            fn main() -> ExitCode {
@@ -7,7 +8,8 @@
 //!   }                                        }
 //! ```
 //!
-//! The inner function has the same name as the outer one, so it shadows no other name that the body uses.
+//! The inner function has the same name as the outer one, so it shadows no other name that the body
+//! uses.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::quote;
@@ -68,7 +70,8 @@ pub(crate) fn expand(kind: Kind, options: TokenStream, item: TokenStream) -> Res
     })
 }
 
-/// Returns an empty function with the item's name, so that only the error of a faulty item is reported.
+/// Returns an empty function with the item's name, so that only the error of a faulty item is
+/// reported.
 pub(crate) fn placeholder(item: TokenStream) -> Option<TokenStream> {
     let function = Function::parse(item).ok()?;
     let (visibility, name) = (function.visibility(), function.name());

@@ -1,7 +1,8 @@
-//! The attributes `#[uthread::main]` and `#[uthread::test]`, which run the body of a function in a fiber.
+//! The attributes `#[uthread::main]` and `#[uthread::test]`, which run the body of a function in a
+//! fiber.
 //!
-//! Attributes must be in a crate of their own. The crate `uthread` re-exports and documents them; their
-//! expansions call its `Builder`.
+//! Attributes must be in a crate of their own. The crate `uthread` re-exports and documents them;
+//! their expansions call its `Builder`.
 
 mod expand;
 mod options;

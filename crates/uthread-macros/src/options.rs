@@ -66,8 +66,8 @@ impl Options {
         Ok(())
     }
 
-    /// Adds an option whose value is a constant number. The builder's function `check` validates it at
-    /// compile time.
+    /// Adds an option whose value is a constant number. The builder's function `check` validates it
+    /// at compile time.
     fn add_number(&mut self, name: &Ident, value: &[TokenTree], check: &str) {
         let span = tokens::span(value);
         let check = Ident::new(check, span);
@@ -78,7 +78,8 @@ impl Options {
     }
 }
 
-/// Returns `true` if an angle bracket after these tokens of an expression is not an operator: at its begin, or after `::`.
+/// Returns `true` if an angle bracket after these tokens of an expression is not an operator: at
+/// its begin, or after `::`.
 fn opens(before: &[TokenTree]) -> bool {
     before.last().is_none_or(|last| is_punct(Some(last), ':'))
 }

@@ -1,9 +1,10 @@
-//! Helpers for slices of tokens. A crate that parses all of Rust would take a tenth of the time that a small program takes to
-//! build.
+//! Helpers for slices of tokens. A crate that parses all of Rust would take a tenth of the time
+//! that a small program takes to build.
 
 use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
 
-/// Returns the tokens without groups around all of them that have no delimiters, as the fragments of macros have.
+/// Returns the tokens without groups around all of them that have no delimiters, as the fragments
+/// of macros have.
 pub(crate) fn unwrapped(stream: TokenStream) -> Vec<TokenTree> {
     let mut tokens: Vec<_> = stream.into_iter().collect();
     while let [TokenTree::Group(group)] = tokens.as_slice()
@@ -34,8 +35,8 @@ pub(crate) fn span(tokens: &[TokenTree]) -> Span {
     })
 }
 
-/// Returns how many tokens precede the first one outside of angle brackets for which `is_end` holds. An angle bracket opens where
-/// `opens` holds for it and the tokens before it.
+/// Returns how many tokens precede the first one outside of angle brackets for which `is_end`
+/// holds. An angle bracket opens where `opens` holds for it and the tokens before it.
 pub(crate) fn before(
     tokens: &[TokenTree],
     opens: impl Fn(&[TokenTree]) -> bool,

@@ -1,6 +1,8 @@
-//! Metrics of uthread's runtime in the format of [OpenMetrics](https://openmetrics.io), which Prometheus reads.
+//! Metrics of uthread's runtime in the format of [OpenMetrics](https://openmetrics.io), which
+//! Prometheus reads.
 //!
-//! The [`Collector`] adds the [metrics](uthread::Metrics) of the runtime to a registry of `prometheus-client`, beside those of the program:
+//! The [`Collector`] adds the [metrics](uthread::Metrics) of the runtime to a registry of
+//! `prometheus-client`, beside those of the program:
 //!
 //! ```
 //! use prometheus_client::encoding::text::encode;
@@ -34,9 +36,11 @@
 //! | `uthread_pool_threads`, `uthread_pool_idle_threads`, `uthread_pool_queued_calls` | `pool` | threads for blocking calls, and calls that wait for one |
 //! | `uthread_pool_calls`, `uthread_pool_wait_seconds` | `pool` | calls that a thread has begun, and how long they were queued |
 //!
-//! The numbers of fibers that wait, of threads and of queued calls are gauges. The scheduling delay is a histogram, which is empty unless
-//! [`Builder::sample_delays`](uthread::Builder::sample_delays) asks for it. The others are counters, to which the format adds `_total`.
-//! The fields of [`WorkerMetrics`] and [`PoolMetrics`] say more.
+//! The numbers of fibers that wait, of threads and of queued calls are gauges. The scheduling delay
+//! is a histogram, which is empty unless
+//! [`Builder::sample_delays`](uthread::Builder::sample_delays) asks for it. The others are
+//! counters, to which the format adds `_total`. The fields of [`WorkerMetrics`] and [`PoolMetrics`]
+//! say more.
 
 use std::fmt::Error;
 use std::time::Duration;
@@ -49,8 +53,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 use uthread::{Delays, Metrics, PoolMetrics, WorkerMetrics};
 
-/// Adds the metrics of the runtime whose fiber encodes a registry. Adds nothing outside of runtimes. See the example of the
-/// [crate](self).
+/// Adds the metrics of the runtime whose fiber encodes a registry. Adds nothing outside of
+/// runtimes. See the example of the [crate](self).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Collector;
 

@@ -1,8 +1,9 @@
 //! Spans of the crate `tracing` that belong to the fiber which has entered them.
 //!
-//! `tracing` keeps the entered spans of a thread in a thread-local. Fibers that share a worker share that, so that the lines of one
-//! fiber appear inside the span of another. The [`layer()`] records the spans that a fiber enters, and [`Spans`] leaves them when the
-//! fiber is suspended, and enters them again when it is resumed:
+//! `tracing` keeps the entered spans of a thread in a thread-local. Fibers that share a worker
+//! share that, so that the lines of one fiber appear inside the span of another. The [`layer()`]
+//! records the spans that a fiber enters, and [`Spans`] leaves them when the fiber is suspended,
+//! and enters them again when it is resumed:
 //!
 //! ```
 //! use tracing_subscriber::layer::SubscriberExt;
@@ -22,12 +23,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Other layers see a span exited and entered at each switch, as they do at each poll of an instrumented future: the time that
-//! a layer counts as busy is that in which the fiber runs. A fiber that has entered no span pays for a check.
+//! Other layers see a span exited and entered at each switch, as they do at each poll of an
+//! instrumented future: the time that a layer counts as busy is that in which the fiber runs. A
+//! fiber that has entered no span pays for a check.
 //!
 //! A new fiber is in no span, as a new thread. Give it one by `let span = Span::current();` before
-//! `spawn(move || span.in_scope(..))`. A subscriber that is set for a scope, by `with_default`, is that of the worker, and of
-//! all fibers that it runs meanwhile.
+//! `spawn(move || span.in_scope(..))`. A subscriber that is set for a scope, by `with_default`, is
+//! that of the worker, and of all fibers that it runs meanwhile.
 //!
 //! Fibers with [thread-local storage of their own](uthread::Builder::own_tls) need none of this.
 
@@ -56,7 +58,8 @@ struct Entered {
     id: Id,
 }
 
-/// Creates the layer that records which spans a fiber has entered. See the example of the [crate](self).
+/// Creates the layer that records which spans a fiber has entered. See the example of the
+/// [crate](self).
 #[must_use]
 pub fn layer() -> Layer {
     Layer {
@@ -102,8 +105,8 @@ fn change(change: impl FnOnce(&mut Vec<Entered>)) {
     }
 }
 
-/// Leaves the entered spans of a fiber when it is suspended, and enters them again when it is resumed. See the example of the
-/// [crate](self).
+/// Leaves the entered spans of a fiber when it is suspended, and enters them again when it is
+/// resumed. See the example of the [crate](self).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spans;
 
@@ -144,7 +147,8 @@ fn switch(switch: impl FnOnce()) {
 /// The spans that a suspended fiber has entered. See the example of the [crate](self).
 pub struct Saved {
     entered: Vec<Entered>,
-    /// References to the same spans, in the same order. `None` for one that is closed, or whose subscriber is gone.
+    /// References to the same spans, in the same order. `None` for one that is closed, or whose
+    /// subscriber is gone.
     held: Vec<Option<Held>>,
 }
 

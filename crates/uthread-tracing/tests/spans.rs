@@ -69,7 +69,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
     }
 }
 
-/// Installs the recorder for all tests of the process, which run one after the other while they hold the guard.
+/// Installs the recorder for all tests of the process, which run one after the other while they
+/// hold the guard.
 fn record() -> (Recorder, MutexGuard<'static, Option<Recorder>>) {
     static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
     let mut guard = RECORDER

@@ -40,7 +40,8 @@ fn main() {
 }
 
 impl Site {
-    /// Requests a page that is not known yet, in a fiber of its own, and then those that it links to.
+    /// Requests a page that is not known yet, in a fiber of its own, and then those that it links
+    /// to.
     fn follow<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, path: String) {
         if !self.known.lock().unwrap().insert(path.clone()) {
             return;

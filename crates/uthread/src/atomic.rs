@@ -1,5 +1,6 @@
-//! Atomics, locks and cells for the protocols that are model-checked. The models (crate `uthread-loom`)
-//! include the protocol files and provide the types of `loom` in place of this module.
+//! Atomics, locks and cells for the protocols that are model-checked. The models (crate
+//! `uthread-loom`) include the protocol files and provide the types of `loom` in place of this
+//! module.
 
 use std::sync::PoisonError;
 pub(crate) use std::sync::atomic::{
@@ -13,7 +14,8 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A cell that lends its pointer only to a closure, so that `loom` sees the start and end of each access.
+/// A cell that lends its pointer only to a closure, so that `loom` sees the start and end of each
+/// access.
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 impl<T> UnsafeCell<T> {

@@ -1,5 +1,5 @@
-//! A report of the kernel features available on this machine, for users who want to know why a program runs
-//! as it does.
+//! A report of the kernel features available on this machine, for users who want to know why a
+//! program runs as it does.
 
 use std::io;
 
@@ -13,8 +13,8 @@ use crate::tls::{self, Way};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Diagnosis {
-    /// A description of how a worker's ring is set up; or the reason why there is none, with a remedy, and
-    /// with the kernel's error as its source.
+    /// A description of how a worker's ring is set up; or the reason why there is none, with a
+    /// remedy, and with the kernel's error as its source.
     pub ring: io::Result<String>,
     /// Features of rings.
     pub ring_features: Vec<Feature>,
@@ -24,15 +24,16 @@ pub struct Diagnosis {
     pub system_features: Vec<Feature>,
     /// The locked memory that a worker's ring takes, in bytes.
     pub ring_locked_bytes: usize,
-    /// The locked memory that the smaller ring takes, in bytes. Workers use this ring if the limit of locked
-    /// memory is too low for the larger one.
+    /// The locked memory that the smaller ring takes, in bytes. Workers use this ring if the limit
+    /// of locked memory is too low for the larger one.
     pub ring_locked_bytes_min: usize,
 }
 
 /// Tests which features the kernel offers.
 ///
-/// Features are never derived from the kernel version: each one is tested by the code that uses it. This
-/// takes a few milliseconds, during which the caller waits; in a fiber, a pool thread runs the tests.
+/// Features are never derived from the kernel version: each one is tested by the code that uses it.
+/// This takes a few milliseconds, during which the caller waits; in a fiber, a pool thread runs the
+/// tests.
 ///
 /// ```
 /// let diagnosis = uthread::diagnose();
@@ -79,7 +80,8 @@ fn examine() -> Diagnosis {
     }
 }
 
-/// Tests whether fibers can have thread-local storage of their own, and by which way a switch changes it.
+/// Tests whether fibers can have thread-local storage of their own, and by which way a switch
+/// changes it.
 fn own_tls() -> [Feature; 2] {
     let on_request = |name, available, instead| Feature {
         name,

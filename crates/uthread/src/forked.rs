@@ -1,12 +1,13 @@
 //! Detection of `fork`, and values that each child process creates anew.
 //!
-//! A child has a copy of the memory but only one thread. State that other threads maintain, such as workers,
-//! the pool and wait queues, is unusable there, so the child starts with its own.
+//! A child has a copy of the memory but only one thread. State that other threads maintain, such as
+//! workers, the pool and wait queues, is unusable there, so the child starts with its own.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// Number of forks between the initial process and this one. Relaxed: it changes while there is one thread.
+/// Number of forks between the initial process and this one. Relaxed: it changes while there is one
+/// thread.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// Returns a number that differs between a process and its children.
@@ -19,16 +20,16 @@ pub(crate) fn mark_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Terminates a forked child whose only thread has nothing to return to, as the rest of its stack belongs to
-/// a worker of the parent. A thread of `std` whose closure returns in a forked child behaves the same, except
-/// that a panic sets the exit code here.
+/// Terminates a forked child whose only thread has nothing to return to, as the rest of its stack
+/// belongs to a worker of the parent. A thread of `std` whose closure returns in a forked child
+/// behaves the same, except that a panic sets the exit code here.
 pub(crate) fn end(has_panicked: bool) -> ! {
     const PANICKED: i32 = 101;
     std::process::exit(if has_panicked { PANICKED } else { 0 })
 }
 
-/// A static value that each forked child creates anew, as another thread of the parent may have been
-/// modifying it during the fork.
+/// A static value that each forked child creates anew, as another thread of the parent may have
+/// been modifying it during the fork.
 pub(crate) struct PerProcess<T: 'static> {
     /// The value of the initial process.
     first: T,
@@ -81,8 +82,8 @@ impl<T> PerProcess<T> {
             .compare_exchange(last, ptr::from_ref(own).cast_mut(), order, or_else);
         match put {
             Ok(_) => &own.value,
-            // Another thread of this child stored its value first; the value created here is leaked.
-            // SAFETY: as above.
+            // Another thread of this child stored its value first; the value created here is
+            // leaked. SAFETY: as above.
             Err(theirs) => unsafe { &(*theirs).value },
         }
     }

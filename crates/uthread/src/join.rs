@@ -7,18 +7,18 @@ use crate::runtime::Runtime;
 use crate::sched::caller::{self, cancellation, panics, spawn};
 use crate::thread::JoinHandle;
 
-/// Runs both closures, possibly in parallel, and returns both results. The closures may borrow from the
-/// caller.
+/// Runs both closures, possibly in parallel, and returns both results. The closures may borrow from
+/// the caller.
 ///
-/// `b` is offered to idle workers while `a` runs in the calling fiber. If no worker takes it, `b` runs in the
-/// calling fiber too, without a stack of its own. A recursion that splits its work in two at each step
-/// therefore spreads over all workers, at little cost if they are busy. Outside the runtime, both closures
-/// run in the process-wide default runtime.
+/// `b` is offered to idle workers while `a` runs in the calling fiber. If no worker takes it, `b`
+/// runs in the calling fiber too, without a stack of its own. A recursion that splits its work in
+/// two at each step therefore spreads over all workers, at little cost if they are busy. Outside
+/// the runtime, both closures run in the process-wide default runtime.
 ///
 /// # Panics
 ///
-/// Panics with the payload of `a`, or else of `b`, once both have ended. If `a` panics before `b` has
-/// started, `b` never runs.
+/// Panics with the payload of `a`, or else of `b`, once both have ended. If `a` panics before `b`
+/// has started, `b` never runs.
 ///
 /// ```
 /// fn sum(numbers: &[u64]) -> u64 {
@@ -51,8 +51,8 @@ where
         return Runtime::default_runtime().run(|| join(a, b));
     }
     if panics::is_panicking() && cancellation::is_shut_down() {
-        // A new fiber would never start, and the caller, which is already unwinding, cannot continue without
-        // the value.
+        // A new fiber would never start, and the caller, which is already unwinding, cannot
+        // continue without the value.
         return (a(), b());
     }
     let identity = Identity::anonymous(Location::caller());

@@ -1,12 +1,13 @@
 //! User-level threads for Linux: plain blocking code at io_uring speed.
 //!
-//! A *fiber* is a thread in user space. Calls of this crate look blocking but are *pseudo-blocking*: if a
-//! call has to wait, its fiber is suspended, the worker thread runs other fibers, and the call returns once
-//! its result is there. The kernel performs most calls as io_uring requests. A call that can complete at
-//! once, such as a send, is tried directly first. Where io_uring is not permitted, epoll takes its place (see
-//! [`Driver`]).
+//! A *fiber* is a thread in user space. Calls of this crate look blocking but
+//! are *pseudo-blocking*: if a call has to wait, its fiber is suspended, the worker thread runs
+//! other fibers, and the call returns once its result is there. The kernel performs most calls as
+//! io_uring requests. A call that can complete at once, such as a send, is tried directly first.
+//! Where io_uring is not permitted, epoll takes its place (see [`Driver`]).
 //!
-//! Names and signatures are those of `std`. Outside a runtime, each call blocks the thread, as in `std`.
+//! Names and signatures are those of `std`. Outside a runtime, each call blocks the thread, as in
+//! `std`.
 //!
 //! ```sh
 //! cargo add uthread
@@ -36,16 +37,16 @@
 //!
 //! # When to use it
 //!
-//! Use it for servers, proxies and clients with many connections or files at once that should read like programs with threads, for
-//! programs that use threads and need more of them, and for libraries that are written against [`Read`](io::Read) and
-//! [`Write`](io::Write).
+//! Use it for servers, proxies and clients with many connections or files at once that should read
+//! like programs with threads, for programs that use threads and need more of them, and for
+//! libraries that are written against [`Read`](io::Read) and [`Write`](io::Write).
 //!
 //! Use something else for
 //!
 //! - a few hundred connections at most: threads of `std`;
 //! - computations without I/O: a pool such as `rayon`;
-//! - a program built around `async` crates: their runtime. For single ones in a program of fibers there is [`block_on`]
-//!   ([how](guide::async_crates));
+//! - a program built around `async` crates: their runtime. For single ones in a program of fibers
+//!   there is [`block_on`] ([how](guide::async_crates));
 //! - systems other than Linux.
 //!
 //! # Platforms
@@ -57,7 +58,8 @@
 //! | C library | glibc, musl | glibc 2.36; by hand musl, and glibc 2.41 and 2.43 for own thread-local storage |
 //! | Rust | 1.95 | 1.95 |
 //!
-//! Features of the kernel are detected, and replaced where they are missing; [`diagnose`] lists them.
+//! Features of the kernel are detected, and replaced where they are missing; [`diagnose`] lists
+//! them.
 //!
 //! # Drivers
 //!
@@ -67,12 +69,14 @@
 //! | [`Epoll`](Driver::Epoll) | one epoll instance per worker, and threads for files | where io_uring is forbidden, as in most containers |
 //! | [`Threads`](Driver::Threads) | one OS thread per fiber | on request: to debug, and to compare |
 //!
-//! The runtime chooses; the variable `UTHREAD_DRIVER` and [`Builder::driver`] overrule it ([how](guide::drivers)).
+//! The runtime chooses; the variable `UTHREAD_DRIVER` and [`Builder::driver`] overrule it
+//! ([how](guide::drivers)).
 //!
 //! # Other crates in a fiber
 //!
-//! Crates that read and write through [`Read`](io::Read) and [`Write`](io::Write), such as rustls, tungstenite, redis, flate2, tar and csv,
-//! work unchanged on the streams of [`net`] and [`fs`]. The others depend on the mode of the runtime:
+//! Crates that read and write through [`Read`](io::Read) and [`Write`](io::Write), such as rustls,
+//! tungstenite, redis, flate2, tar and csv, work unchanged on the streams of [`net`] and [`fs`].
+//! The others depend on the mode of the runtime:
 //!
 //! | crates that | by default | [migrating](Builder::migrating) | [own thread-local storage](Builder::own_tls) |
 //! | --- | --- | --- | --- |
@@ -83,34 +87,38 @@
 //! | keep a context per thread: scoped-tls, tracing without `uthread-tracing` | wrong results | wrong results | work |
 //! | are async, in [`block_on`]: reqwest, hyper, tokio-postgres | work | work | work |
 //!
-//! Of 40 uses of unpatched crates that block, 3 end right by default, 31 with migrating fibers on two workers, and all 40 with
-//! own thread-local storage; none of the crates upholds the contract of migrating fibers. The file `docs/results/crates.md` of the
-//! repository lists them, and [`guide::blocking`] describes what else to do about a call that blocks.
+//! Of 40 uses of unpatched crates that block, 3 end right by default, 31 with migrating fibers on
+//! two workers, and all 40 with own thread-local storage; none of the crates upholds the contract
+//! of migrating fibers. The file `docs/results/crates.md` of the repository lists them, and
+//! [`guide::blocking`] describes what else to do about a call that blocks.
 //!
 //! # A tour
 //!
-//! - [`thread`]: spawn, join and scope fibers like threads. [`join()`] splits work, [`local!`](mod@local)
-//!   declares fiber-local values, and [`blocking()`] runs a blocking call on another thread.
-//!   [`block_on`] waits for a future.
-//! - [`net`], [`fs`], [`io`], [`process`]: the counterparts of the `std` modules, with borrowed buffers, and
-//!   additions such as [`net::serve`], [`fs::Dir`] and [`io::splice`].
-//! - [`sync`]: locks, condition variables and channels, shared by fibers and threads in any combination.
-//!   [`select!`] waits for one of several events.
+//! - [`thread`]: spawn, join and scope fibers like threads. [`join()`] splits work,
+//!   [`local!`](mod@local) declares fiber-local values, and [`blocking()`] runs a blocking call on
+//!   another thread. [`block_on`] waits for a future.
+//! - [`net`], [`fs`], [`io`], [`process`]: the counterparts of the `std` modules, with borrowed
+//!   buffers, and additions such as [`net::serve`], [`fs::Dir`] and [`io::splice`].
+//! - [`sync`]: locks, condition variables and channels, shared by fibers and threads in any
+//!   combination. [`select!`] waits for one of several events.
 //! - [`time`] and [`signal`]: deadlines and intervals, and signals as a stream.
 //! - Cancellation: [`JoinHandle::cancel`], [`timeout`], [`try_scope`] and [`shield`], explained in
 //!   [`guide::cancellation`].
 //! - [`ring`]: io_uring features that `std` has no counterpart for, including raw requests.
 //! - [`priority`]: urgent, normal and background work, in one process without starving any of it.
-//! - [`Runtime`] and its [`Builder`]: workers, drivers and [`Metrics`]. [`diagnose`] reports the kernel
-//!   features available on this machine.
+//! - [`Runtime`] and its [`Builder`]: workers, drivers and [`Metrics`]. [`diagnose`] reports the
+//!   kernel features available on this machine.
 //!
 //! # The guide
 //!
-//! - Start: [first server](guide::first_server), [channels](guide::channels), [five programs](guide::programs), [drivers](guide::drivers), for users of
-//!   [threads](guide::from_threads) and of [`async`](guide::from_async), [async crates](guide::async_crates).
+//! - Start: [first server](guide::first_server), [channels](guide::channels), [five
+//!   programs](guide::programs), [drivers](guide::drivers), for users of
+//!   [threads](guide::from_threads) and of [`async`](guide::from_async), [async
+//!   crates](guide::async_crates).
 //! - Port a program: [porting](guide::porting), [items of `std`](guide::items).
-//! - Go further: [blocking calls](guide::blocking), [cancellation](guide::cancellation), [fault tolerance](guide::fault_tolerance),
-//!   [production](guide::production), [tuning](guide::tuning), [soundness](guide::soundness).
+//! - Go further: [blocking calls](guide::blocking), [cancellation](guide::cancellation), [fault
+//!   tolerance](guide::fault_tolerance), [production](guide::production), [tuning](guide::tuning),
+//!   [soundness](guide::soundness).
 
 mod diagnosis;
 pub mod fs;
@@ -174,9 +182,9 @@ pub use time::timeout;
 /// }
 /// ```
 ///
-/// All options are optional and correspond to the methods of [`Builder`]. `driver` is `"uring"`, `"epoll"` or
-/// `"threads"`, and takes precedence over `UTHREAD_DRIVER`; the values of the others are constant
-/// expressions.
+/// All options are optional and correspond to the methods of [`Builder`]. `driver` is `"uring"`,
+/// `"epoll"` or `"threads"`, and takes precedence over `UTHREAD_DRIVER`; the values of the others
+/// are constant expressions.
 ///
 /// ```
 /// use std::error::Error;
@@ -189,11 +197,13 @@ pub use time::timeout;
 /// }
 /// ```
 ///
-/// The body may return any type that `main` may return, even if it is not `Send`. The result is reported in
-/// the fiber, and the function returns its [`ExitCode`](std::process::ExitCode), whatever its name is. If the
-/// runtime cannot start, the error of [`Builder::build`] is printed to standard error and the exit code is 1.
+/// The body may return any type that `main` may return, even if it is not `Send`. The result is
+/// reported in the fiber, and the function returns its [`ExitCode`](std::process::ExitCode),
+/// whatever its name is. If the runtime cannot start, the error of [`Builder::build`] is printed to
+/// standard error and the exit code is 1.
 ///
-/// A function with parameters, an `async` function, and options that no runtime can have are compile errors:
+/// A function with parameters, an `async` function, and options that no runtime can have are
+/// compile errors:
 ///
 /// ```compile_fail,E0080
 /// #[uthread::main(workers = 0)]
@@ -202,10 +212,11 @@ pub use time::timeout;
 ///
 /// # The end of the program
 ///
-/// The program ends like a program with threads. The buffered standard output is written, and fibers that
-/// were not joined vanish with the process: they are neither unwound nor dropped, also if the body panics.
-/// The runtime lives as long as the process. Fibers that must end in order before that have to be joined or
-/// scoped, or run in a [`Runtime`] that is [shut down](Runtime::shutdown).
+/// The program ends like a program with threads. The buffered standard output is written, and
+/// fibers that were not joined vanish with the process: they are neither unwound nor dropped, also
+/// if the body panics. The runtime lives as long as the process. Fibers that must end in order
+/// before that have to be joined or scoped, or run in a [`Runtime`] that is [shut
+/// down](Runtime::shutdown).
 ///
 /// # Panics
 ///
@@ -215,9 +226,9 @@ pub use uthread_macros::main;
 
 /// Turns a function into a test that runs in the main fiber of a new runtime.
 ///
-/// The options are those of [`macro@main`], and the attributes that go with `#[test]` apply. Fibers that the
-/// test leaves behind are [abandoned](Shutdown::Abandon) and not unwound, also if the test fails, like
-/// threads that a test leaves behind.
+/// The options are those of [`macro@main`], and the attributes that go with `#[test]` apply. Fibers
+/// that the test leaves behind are [abandoned](Shutdown::Abandon) and not unwound, also if the test
+/// fails, like threads that a test leaves behind.
 ///
 /// ```
 /// #[uthread::test(workers = 1)]
@@ -239,14 +250,14 @@ pub use uthread_macros::test;
 
 /// Runs `f` as the main fiber of a new runtime with default settings.
 ///
-/// The runtime is [dropped](Runtime#dropping) after `f` returns: remaining fibers are cancelled, and unwound
-/// if no error can end them. [`#[uthread::main]`](macro@main) differs in this: at the end of the program it
-/// leaves them alone.
+/// The runtime is [dropped](Runtime#dropping) after `f` returns: remaining fibers are cancelled,
+/// and unwound if no error can end them. [`#[uthread::main]`](macro@main) differs in this: at the
+/// end of the program it leaves them alone.
 ///
 /// # Panics
 ///
-/// Panics with the payload of `f` if it panics. Panics with the reason and a remedy if the runtime cannot
-/// start; use [`Runtime::new`] to handle that error.
+/// Panics with the payload of `f` if it panics. Panics with the reason and a remedy if the runtime
+/// cannot start; use [`Runtime::new`] to handle that error.
 ///
 /// ```
 /// let sum = uthread::run(|| {

@@ -17,8 +17,9 @@ use crate::sched::caller;
 
 /// Declares fiber-local values; the counterpart of [`std::thread_local!`].
 ///
-/// Each fiber has its own value, initialized at its first use. The initializer may wait. Outside the runtime,
-/// each thread has its own value. [`Key`] describes the methods, and when a value is dropped.
+/// Each fiber has its own value, initialized at its first use. The initializer may wait. Outside
+/// the runtime, each thread has its own value. [`Key`] describes the methods, and when a value is
+/// dropped.
 ///
 /// ```
 /// use std::cell::{Cell, RefCell};
@@ -74,22 +75,24 @@ macro_rules! local {
 ///
 /// # Destruction
 ///
-/// When a fiber ends, its values are dropped on its stack in the reverse order of their initialization,
-/// before the fiber can be joined. This also happens if it panics or is cancelled. Destructors may wait, as
-/// in a [`shield`](crate::shield), and may use other keys; values initialized meanwhile are dropped as well.
+/// When a fiber ends, its values are dropped on its stack in the reverse order of their
+/// initialization, before the fiber can be joined. This also happens if it panics or is cancelled.
+/// Destructors may wait, as in a [`shield`](crate::shield), and may use other keys; values
+/// initialized meanwhile are dropped as well.
 ///
-/// A dropped value is not initialized again: from then on the key returns [`AccessError`], unless the type
-/// needs no drop. If a destructor panics and the fiber has not panicked before, the panic becomes that of the
-/// fiber. Outside the runtime the values are dropped when the thread ends, and a panic then aborts the
-/// process.
+/// A dropped value is not initialized again: from then on the key returns [`AccessError`], unless
+/// the type needs no drop. If a destructor panics and the fiber has not panicked before, the panic
+/// becomes that of the fiber. Outside the runtime the values are dropped when the thread ends, and
+/// a panic then aborts the process.
 ///
 /// # Migration
 ///
 /// A value moves with its fiber. If its type is not [`Send`], the safety contract of
-/// [`Builder::migrating`](crate::Builder::migrating) applies to it as to values on the fiber's stack.
+/// [`Builder::migrating`](crate::Builder::migrating) applies to it as to values on the fiber's
+/// stack.
 ///
-/// The second closure of [`join`](crate::join) may run in the fiber of the first one, and then uses its
-/// values.
+/// The second closure of [`join`](crate::join) may run in the fiber of the first one, and then uses
+/// its values.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -179,8 +182,8 @@ impl<T: 'static> Key<T> {
         f(&self.value())
     }
 
-    /// Calls `f` with a reference to the fiber's value, initializing it first if necessary, or returns an
-    /// error if the value has been destroyed.
+    /// Calls `f` with a reference to the fiber's value, initializing it first if necessary, or
+    /// returns an error if the value has been destroyed.
     ///
     /// # Errors
     ///
@@ -432,7 +435,8 @@ thread_local! {
     static END_OF_THREAD: EndOfThread = const { EndOfThread };
 }
 
-/// Calls `action` with the values of the calling fiber, or of the calling thread outside the runtime.
+/// Calls `action` with the values of the calling fiber, or of the calling thread outside the
+/// runtime.
 #[inline]
 fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> R {
     let mut action = Some(action);
@@ -445,7 +449,8 @@ fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> R {
 /// Never inlined, like every access to a thread-local that fibers may make.
 #[inline(never)]
 fn with_locals_of_thread<R>(action: impl FnOnce(&Locals) -> R) -> R {
-    // Registers the destructor. This fails only at the end of the thread, when the destructor runs anyway.
+    // Registers the destructor. This fails only at the end of the thread, when the destructor runs
+    // anyway.
     let _ = END_OF_THREAD.try_with(|_| ());
     OF_THREAD.with(|locals| action(locals))
 }

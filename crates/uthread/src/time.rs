@@ -1,5 +1,5 @@
-//! Time, with the names of `std::time`, and deadlines and intervals. The functions that wait for a time are
-//! in [`thread`](crate::thread).
+//! Time, with the names of `std::time`, and deadlines and intervals. The functions that wait for a
+//! time are in [`thread`](crate::thread).
 
 use std::panic;
 
@@ -8,18 +8,19 @@ pub use std::time::*;
 pub use crate::fiber::Elapsed;
 use crate::sched::caller::{self, cancellation, panics, turn, wait};
 
-/// Runs `f` with a deadline, which is `duration` from now or the caller's current deadline if that is
-/// earlier.
+/// Runs `f` with a deadline, which is `duration` from now or the caller's current deadline if that
+/// is earlier.
 ///
-/// After the deadline, calls of `f` that wait return `ETIMEDOUT`, so that `?` leads out of `f`. A call that
-/// cannot return an error unwinds up to this function. Fibers of a [`scope`](crate::scope) inherit the
-/// deadline from the fiber that spawns them; other fibers do not. Code in a [`shield`](crate::thread::shield)
-/// runs to its end. As always, a call returns only after the kernel has released the buffers it was lent.
+/// After the deadline, calls of `f` that wait return `ETIMEDOUT`, so that `?` leads out of `f`. A
+/// call that cannot return an error unwinds up to this function. Fibers of a
+/// [`scope`](crate::scope) inherit the deadline from the fiber that spawns them; other fibers do
+/// not. Code in a [`shield`](crate::thread::shield) runs to its end. As always, a call returns only
+/// after the kernel has released the buffers it was lent.
 ///
 /// # Errors
 ///
-/// [`Elapsed`] if `f` was unwound. If `f` returns, its value is returned however late it is, so that no
-/// result is lost: check it for `TimedOut`, or call [`try_timeout`].
+/// [`Elapsed`] if `f` was unwound. If `f` returns, its value is returned however late it is, so
+/// that no result is lost: check it for `TimedOut`, or call [`try_timeout`].
 ///
 /// ```
 /// use std::io::{self, Read};
@@ -44,8 +45,8 @@ pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapse
 ///
 /// # Errors
 ///
-/// The error of `f`; [`Elapsed`], converted, if `f` was unwound: of [`io::Error`](std::io::Error), that is `TimedOut`, which calls of
-/// `f` that wait return as well.
+/// The error of `f`; [`Elapsed`], converted, if `f` was unwound: of [`io::Error`](std::io::Error),
+/// that is `TimedOut`, which calls of `f` that wait return as well.
 ///
 /// ```
 /// use std::io::{self, ErrorKind, Read};
@@ -71,8 +72,8 @@ pub fn try_timeout<T, E: From<Elapsed>>(
     timeout(duration, f)?
 }
 
-/// Runs `f` with a deadline, which is `instant` or the caller's current deadline if that is earlier. See
-/// [`timeout`].
+/// Runs `f` with a deadline, which is `instant` or the caller's current deadline if that is
+/// earlier. See [`timeout`].
 ///
 /// # Errors
 ///
@@ -129,9 +130,9 @@ pub fn interval(period: Duration) -> Interval {
 
 /// An endless iterator that waits for periodic events. See the example of [`interval`].
 ///
-/// Each item is the time at which the event was due. These times are multiples of the period apart, however
-/// late each event was received. Events that have become overdue meanwhile are skipped, except for the last
-/// one.
+/// Each item is the time at which the event was due. These times are multiples of the period apart,
+/// however late each event was received. Events that have become overdue meanwhile are skipped,
+/// except for the last one.
 #[derive(Debug, Clone)]
 pub struct Interval {
     last: Instant,
@@ -141,8 +142,8 @@ pub struct Interval {
 impl Iterator for Interval {
     type Item = Instant;
 
-    /// Waits for the next event. If the fiber is cancelled, it is unwound, as by every call that cannot
-    /// return an error.
+    /// Waits for the next event. If the fiber is cancelled, it is unwound, as by every call that
+    /// cannot return an error.
     fn next(&mut self) -> Option<Instant> {
         self.take_due(caller::now());
         let next = self.following();

@@ -1,5 +1,6 @@
-//! The end of a program with `#[uthread::main]`: remaining fibers vanish with the process, like threads. This
-//! program runs itself once per case and driver, and checks the exit code and the output.
+//! The end of a program with `#[uthread::main]`: remaining fibers vanish with the process, like
+//! threads. This program runs itself once per case and driver, and checks the exit code and the
+//! output.
 
 use std::env;
 use std::io::Read;
@@ -168,8 +169,8 @@ fn leave_fibers_that_wait() {
     });
 }
 
-/// Like `scoped_threadpool`: a destructor waits by `recv` until lent data is no longer used. Leaving that
-/// wait early, by unwinding or an error, would be a use after free there.
+/// Like `scoped_threadpool`: a destructor waits by `recv` until lent data is no longer used.
+/// Leaving that wait early, by unwinding or an error, would be a use after free there.
 fn leave_a_wait_in_a_destructor() {
     struct Lends {
         used: Arc<AtomicBool>,
@@ -319,7 +320,8 @@ fn leave_output() {
     print!("piece of std");
 }
 
-/// `std` gives up at the end where its own lock is taken. Ours is another one, and held by a fiber that waits.
+/// `std` gives up at the end where its own lock is taken. Ours is another one, and held by a fiber
+/// that waits.
 fn leave_a_locked_output() {
     begin(|begun| {
         let mut locked = io::stdout().lock();

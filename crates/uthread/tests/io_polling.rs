@@ -1,4 +1,5 @@
-//! Polling devices for completions: direct I/O behaves the same, also if the disk does not support polling.
+//! Polling devices for completions: direct I/O behaves the same, also if the disk does not support
+//! polling.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
@@ -11,7 +12,8 @@ use uthread::{Driver, Runtime};
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 64;
 
-/// Names a device to be tried, whose contents are of no use to anybody. By default a file on some disk is.
+/// Names a device to be tried, whose contents are of no use to anybody. By default a file on some
+/// disk is.
 const DEVICE: &str = "UTHREAD_TEST_DEVICE";
 
 fn polling(workers: usize) -> Runtime {

@@ -1,5 +1,5 @@
-//! Kernel threads that fetch submissions: the system calls saved, their sleep and wake-up, and the reported
-//! details.
+//! Kernel threads that fetch submissions: the system calls saved, their sleep and wake-up, and the
+//! reported details.
 
 #[path = "restrict/works.rs"]
 mod works;

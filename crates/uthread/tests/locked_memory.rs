@@ -1,5 +1,5 @@
-//! A low limit of locked memory, which rings need. The test runs in a process of its own, whose limit it
-//! lowers.
+//! A low limit of locked memory, which rings need. The test runs in a process of its own, whose
+//! limit it lowers.
 
 mod restrict;
 #[path = "restrict/works.rs"]
@@ -21,7 +21,8 @@ fn limit_locked_memory(bytes: u64) {
     setrlimit(Resource::Memlock, limit).unwrap();
 }
 
-/// The kernel counts the rings of a user together: at the limit, a runtime has smaller rings or another driver.
+/// The kernel counts the rings of a user together: at the limit, a runtime has smaller rings or
+/// another driver.
 fn many_rings_share_the_limit() {
     works(&Runtime::builder().workers(32).build().unwrap());
     let start = |_| Runtime::builder().workers(4).build().unwrap();
@@ -38,7 +39,8 @@ fn many_rings_share_the_limit() {
 fn little_locked_memory_is_enough() {
     let best = Runtime::new().unwrap().driver().driver();
     restricted(become_nobody, || {
-        // The default of many systems: too little for one ring of full size, where the kernel counts rings.
+        // The default of many systems: too little for one ring of full size, where the kernel
+        // counts rings.
         limit_locked_memory(64 * KIB);
         let runtime = Runtime::builder().workers(2).build().unwrap();
         assert_eq!(runtime.driver().driver(), best);

@@ -1,5 +1,5 @@
-//! A program with `#[uthread::main]`, which is this one. It runs itself once for each way in which a program
-//! ends, and checks the exit code and the output.
+//! A program with `#[uthread::main]`, which is this one. It runs itself once for each way in which
+//! a program ends, and checks the exit code and the output.
 
 use std::error::Error;
 use std::os::unix::process::ExitStatusExt;

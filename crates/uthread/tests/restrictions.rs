@@ -36,8 +36,8 @@ fn alone(test: &str, body: fn()) {
     eprint!("{errors}");
 }
 
-/// The restrictions that make a ring impossible: a container's profile, an old kernel or a profile that hides
-/// the call, and one that permits only the setup.
+/// The restrictions that make a ring impossible: a container's profile, an old kernel or a profile
+/// that hides the call, and one that permits only the setup.
 fn refusals() -> Vec<(i64, Errno)> {
     let mut calls = vec![SETUP];
     if has_ring("a ring of which only the beginning is permitted") {
@@ -215,8 +215,8 @@ fn older_ways_stand_in_for_newer_calls() {
     });
 }
 
-/// Between the kernel that introduced guard regions and the one that gives advice for many ranges, each
-/// region takes a call.
+/// Between the kernel that introduced guard regions and the one that gives advice for many ranges,
+/// each region takes a call.
 #[test]
 fn guards_are_regions_also_where_each_takes_a_call() {
     alone("guards_are_regions_also_where_each_takes_a_call", || {

@@ -1,7 +1,7 @@
-//! Every stable item of the modules that a port replaces is there by its name: the list, which Rust 1.95 documents, compiles
-//! with `std`, and so it must with `uthread`, but for the few that are absent. What the list calls `std`'s own must be the same
-//! item, so that both worlds understand each other; and the guide says of each what the list does. What it does, the
-//! behaviours try.
+//! Every stable item of the modules that a port replaces is there by its name: the list, which Rust
+//! 1.95 documents, compiles with `std`, and so it must with `uthread`, but for the few that are
+//! absent. What the list calls `std`'s own must be the same item, so that both worlds understand
+//! each other; and the guide says of each what the list does. What it does, the behaviours try.
 
 #![allow(unused_imports, reason = "to name an item is all that is tried")]
 #![allow(deprecated, reason = "what `std` has deprecated is stable too")]
@@ -16,8 +16,8 @@
 
 use std::collections::BTreeSet;
 
-/// Gives another macro the modules, each with the items that are ours, those that are `std`'s own, as they need no
-/// change, and those that are absent.
+/// Gives another macro the modules, each with the items that are ours, those that are `std`'s own,
+/// as they need no change, and those that are absent.
 macro_rules! give_items {
     ($macro:ident) => {
         $macro! {

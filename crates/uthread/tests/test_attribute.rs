@@ -1,5 +1,5 @@
-//! Tests with `#[uthread::test]`: these. Those that are ignored fail, each in a process of its own that another one
-//! looks at.
+//! Tests with `#[uthread::test]`: these. Those that are ignored fail, each in a process of its own
+//! that another one looks at.
 
 use std::error::Error;
 use std::process::{Command, Stdio};

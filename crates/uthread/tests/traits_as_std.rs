@@ -1,8 +1,10 @@
-//! Each of our types has the traits that its counterpart in `std` has, and no others: those that say where a value may go
-//! (`Send`, `Sync`, `UnwindSafe`), by which a wrong answer is unsound or breaks a port, and those that a port may call by.
-//! Nothing of it runs: a row that does not hold is an error of the compiler, which names the type and the trait.
+//! Each of our types has the traits that its counterpart in `std` has, and no others: those that
+//! say where a value may go (`Send`, `Sync`, `UnwindSafe`), by which a wrong answer is unsound or
+//! breaks a port, and those that a port may call by. Nothing of it runs: a row that does not hold
+//! is an error of the compiler, which names the type and the trait.
 //!
-//! A type that `std` has no counterpart of stands in a table of its own, with what it may do and why.
+//! A type that `std` has no counterpart of stands in a table of its own, with what it may do and
+//! why.
 
 #![allow(
     non_upper_case_globals,
@@ -27,7 +29,8 @@ use std::process::Stdio;
 use std::rc::Rc;
 use std::sync::MutexGuard;
 
-/// Tells which traits a type has: where the bound of an inherent constant holds, that one hides the trait's.
+/// Tells which traits a type has: where the bound of an inherent constant holds, that one hides the
+/// trait's.
 struct Probe<T: ?Sized>(PhantomData<T>);
 
 macro_rules! probe {
@@ -224,7 +227,8 @@ compare! {
     std::sync::LazyLock<i32, PhantomPinned>, uthread::sync::LazyLock<i32, PhantomPinned>;
 }
 
-// Where a type differs: `std::io::IsTerminal` is sealed and `uthread::io::IsTerminal` stands in; the others are extras.
+// Where a type differs: `std::io::IsTerminal` is sealed and `uthread::io::IsTerminal` stands in;
+// the others are extras.
 compare_plain! {
     sync::Barrier;
     sync::BarrierWaitResult;
@@ -367,9 +371,9 @@ expect! {
     uthread::time::Interval: true true,
 }
 
-/// Types that are covariant in `std` are covariant here: a longer lifetime is accepted for a shorter one.
-/// Types that are invariant, because a value with a shorter lifetime could be stored through them, have an
-/// example that does not compile in their documentation.
+/// Types that are covariant in `std` are covariant here: a longer lifetime is accepted for a
+/// shorter one. Types that are invariant, because a value with a shorter lifetime could be stored
+/// through them, have an example that does not compile in their documentation.
 macro_rules! shorten {
     ($($name:ident: $($part:ident)::+ $(<$value:ty>)?;)*) => {$(
         mod $name {

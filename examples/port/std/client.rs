@@ -1,4 +1,5 @@
-//! The clients: one for people and scripts, and one that sends many requests and checks each answer.
+//! The clients: one for people and scripts, and one that sends many requests and checks each
+//! answer.
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Write};

@@ -1,8 +1,8 @@
-//! Makes changes durable: one thread writes a journal, with many changes per flush to disk, and sometimes replaces it
-//! by a snapshot.
+//! Makes changes durable: one thread writes a journal, with many changes per flush to disk, and
+//! sometimes replaces it by a snapshot.
 //!
-//! Both consist of lines that state the current entry of a key. Reading a line twice does no harm, so a snapshot may be
-//! in place before the journal is emptied.
+//! Both consist of lines that state the current entry of a key. Reading a line twice does no harm,
+//! so a snapshot may be in place before the journal is emptied.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};

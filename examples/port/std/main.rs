@@ -1,7 +1,7 @@
 //! `keep`, a key-value store: a server with a journal and snapshots, and its clients.
 //!
-//! An ordinary program of blocking threads: one accepts, one writes the journal, one expires keys, and one serves each
-//! connection.
+//! An ordinary program of blocking threads: one accepts, one writes the journal, one expires keys,
+//! and one serves each connection.
 
 mod client;
 mod journal;

@@ -55,8 +55,8 @@ impl Store {
         entries.live(key).map(|entry| entry.value.clone())
     }
 
-    /// Changes the entry of a key with `change`, and returns true when the change is durable; `false` if there is no
-    /// entry.
+    /// Changes the entry of a key with `change`, and returns true when the change is durable;
+    /// `false` if there is no entry.
     pub(crate) fn update(
         &self,
         key: &str,
@@ -90,8 +90,8 @@ impl Store {
         count
     }
 
-    /// Waits at most `timeout` until a key has another value than the one seen. Returns the new value, or `None` after
-    /// the timeout.
+    /// Waits at most `timeout` until a key has another value than the one seen. Returns the new
+    /// value, or `None` after the timeout.
     pub(crate) fn watch(&self, key: &str, seen: &str, timeout: Duration) -> Option<Option<String>> {
         let deadline = Instant::now() + timeout;
         let mut is_closing = self.watch.lock().unwrap();

@@ -1,4 +1,5 @@
-//! Starts programs as processes, feeds them and waits for them. Records what could not be checked, with the reason.
+//! Starts programs as processes, feeds them and waits for them. Records what could not be checked,
+//! with the reason.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};

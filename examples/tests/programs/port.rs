@@ -1,4 +1,5 @@
-//! The program `keep`: as it is, and ported by the build script, it answers the same, byte for byte, on every driver.
+//! The program `keep`: as it is, and ported by the build script, it answers the same, byte for
+//! byte, on every driver.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -96,7 +97,8 @@ fn check(keep: &dyn Fn() -> Command) {
     assert_eq!(read_to_end(server.connect()), "ERROR idle\n");
 }
 
-/// Checks that a client waits for a change of the key's value, and only while it is the value it has seen.
+/// Checks that a client waits for a change of the key's value, and only while it is the value it
+/// has seen.
 fn check_waiting(server: &Server) {
     let watch = format!("WATCH n {HANG_MS} -5\n");
     let watching = Process::start(&mut server.client(), &watch);

@@ -1,4 +1,5 @@
-//! A PostgreSQL server for the examples that need one: in a temporary folder, on a Unix socket, ended after the last test.
+//! A PostgreSQL server for the examples that need one: in a temporary folder, on a Unix socket,
+//! ended after the last test.
 
 use std::env;
 use std::fs::{self, File};

@@ -31,8 +31,8 @@ pub(crate) fn readable(file: i32, user_data: u64) -> Entry {
     poll.build().user_data(user_data)
 }
 
-/// Returns the entries of a batch, with their indices added to `first` as user data. A kernel without the flag gets
-/// them without it.
+/// Returns the entries of a batch, with their indices added to `first` as user data. A kernel
+/// without the flag gets them without it.
 pub(crate) fn entries(items: &[Item], first: u64, has_flag: bool) -> Vec<Entry> {
     let entry = |(item, user_data): (&Item, u64)| {
         let mut flags = match item.link {

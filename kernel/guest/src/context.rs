@@ -1,4 +1,5 @@
-//! State of the tests of the order: the trace, numbers for the batches, and the settings of the kernel.
+//! State of the tests of the order: the trace, numbers for the batches, and the settings of the
+//! kernel.
 
 use std::fs;
 use std::io;
@@ -66,8 +67,8 @@ impl Context {
         self.batches * BATCH_STRIDE
     }
 
-    /// Submits a batch on a ring without requests in flight, and returns its entries by their indices, first in the
-    /// order of submission and then in that of completion.
+    /// Submits a batch on a ring without requests in flight, and returns its entries by their
+    /// indices, first in the order of submission and then in that of completion.
     pub(crate) fn run(
         &mut self,
         ring: &mut Ring,
@@ -103,7 +104,8 @@ impl Context {
         self.trace.operations()
     }
 
-    /// Ends the effect of a drain on later batches: two requests, as a drain in a chain affects the one behind it too.
+    /// Ends the effect of a drain on later batches: two requests, as a drain in a chain affects the
+    /// one behind it too.
     fn settle(&mut self, ring: &mut Ring) -> io::Result<()> {
         for _ in 0..2 {
             let first = self.next_batch();

@@ -1,5 +1,5 @@
-//! Costs of a request, from its entry to its completion: on a ring that has never seen the flag, on one that has,
-//! and in batches that are ordered.
+//! Costs of a request, from its entry to its completion: on a ring that has never seen the flag, on
+//! one that has, and in batches that are ordered.
 
 use std::io::{self, Write};
 use std::time::Instant;

@@ -1,4 +1,5 @@
-//! The machine around the first process: file systems, the serial line for the results, and its end.
+//! The machine around the first process: file systems, the serial line for the results, and its
+//! end.
 
 use std::ffi::CStr;
 use std::fs::{self, File};

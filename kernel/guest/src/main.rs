@@ -1,7 +1,8 @@
 //! Tests `IOSQE_URGENT`, as the first process of a machine or by hand as root.
 //!
-//! On a kernel without the flag, the same batches are submitted without it, so that the tests of the order fail because
-//! of the order. `cargo xtask kernel-patch` runs this program on both kernels, and reads the lines that begin with `@@`.
+//! On a kernel without the flag, the same batches are submitted without it, so that the tests of
+//! the order fail because of the order. `cargo xtask kernel-patch` runs this program on both
+//! kernels, and reads the lines that begin with `@@`.
 
 mod order;
 

@@ -1,4 +1,5 @@
-//! The model: the order in which a batch is submitted, written from the description of the flag and not from the patch.
+//! The model: the order in which a batch is submitted, written from the description of the flag and
+//! not from the patch.
 
 use std::collections::VecDeque;
 
@@ -24,8 +25,8 @@ pub(crate) const BURST_DEFAULT: usize = 64;
 
 /// Batches, their bursts, and their orders: written by hand, for the model and for the kernel.
 ///
-/// `n` is a normal entry, `u` an urgent one, and `d` a normal one with a drain. `-` links it to the next one, and `=`
-/// links it hard.
+/// `n` is a normal entry, `u` an urgent one, and `d` a normal one with a drain. `-` links it to the
+/// next one, and `=` links it hard.
 pub(crate) const CASES: [(&str, usize, &[usize]); 22] = [
     ("n n n", 64, &[0, 1, 2]),
     ("u u u", 64, &[0, 1, 2]),
@@ -161,7 +162,8 @@ mod tests {
         }
     }
 
-    /// Counts the urgent entries that a normal chain lets overtake, up to the one that exceeds the burst.
+    /// Counts the urgent entries that a normal chain lets overtake, up to the one that exceeds the
+    /// burst.
     #[test]
     fn no_normal_chain_waits_for_more_than_its_share() {
         let mut random = fastrand::Rng::with_seed(1);

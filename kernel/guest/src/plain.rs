@@ -1,5 +1,5 @@
-//! Regressions, after liburing's tests: batches without the flag do what they always did. Each runs on rings that have
-//! never seen the flag, and on rings that have.
+//! Regressions, after liburing's tests: batches without the flag do what they always did. Each runs
+//! on rings that have never seen the flag, and on rings that have.
 
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;

@@ -11,11 +11,12 @@ use crate::batch::{self, URGENT};
 /// Size of the submission queue.
 pub(crate) const ENTRIES: usize = 64;
 
-/// How long a polling kernel thread stays awake, in milliseconds: less than the tests take between two batches now and
-/// then, so that it is found awake and asleep.
+/// How long a polling kernel thread stays awake, in milliseconds: less than the tests take between
+/// two batches now and then, so that it is found awake and asleep.
 const IDLE_MS: u32 = 2;
 
-/// How often to look for room: a polling kernel thread completes requests slightly before it gives their entries back.
+/// How often to look for room: a polling kernel thread completes requests slightly before it gives
+/// their entries back.
 const FULL_TRIES: usize = 1_000_000;
 
 /// A user data that no test uses.
@@ -87,7 +88,8 @@ impl Ring {
         })
     }
 
-    /// Returns a ring for nothing but requests without an operation, and with no other flags than `allowed`.
+    /// Returns a ring for nothing but requests without an operation, and with no other flags than
+    /// `allowed`.
     pub(crate) fn restricted(allowed: Flags) -> io::Result<Ring> {
         let ring = IoUring::builder()
             .setup_r_disabled()
@@ -108,7 +110,8 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if the kernel does not know the flag, `PermissionDenied` if it is not permitted.
+    /// `InvalidInput` if the kernel does not know the flag, `PermissionDenied` if it is not
+    /// permitted.
     pub(crate) fn with_flag(kind: Kind) -> io::Result<Ring> {
         let mut ring = Ring::new(kind)?;
         ring.probe()?;
@@ -129,7 +132,8 @@ impl Ring {
         }
     }
 
-    /// Submits a batch, and returns the user data and result of each of its completions, in their order.
+    /// Submits a batch, and returns the user data and result of each of its completions, in their
+    /// order.
     pub(crate) fn run(&mut self, entries: &[Entry]) -> io::Result<Vec<(u64, i32)>> {
         let count = entries.len();
         self.push(entries)?;
@@ -151,8 +155,8 @@ impl Ring {
         }
     }
 
-    /// Submits everything, waits for that many completions if everything was submitted, and returns the number of
-    /// submitted entries.
+    /// Submits everything, waits for that many completions if everything was submitted, and returns
+    /// the number of submitted entries.
     pub(crate) fn submit(&mut self, wait_for: usize) -> io::Result<usize> {
         match &mut self.inner {
             Inner::Narrow(ring) => ring.submit_and_wait(wait_for),

@@ -1,7 +1,8 @@
 //! Tests of the library's use of the flag.
 //!
-//! Each round publishes reads of normal fibers with one flush, and writes of urgent fibers with a later one, while the kernel
-//! thread that polls the ring has no CPU. So it finds all of them at once, and only the kernel can let the writes overtake.
+//! Each round publishes reads of normal fibers with one flush, and writes of urgent fibers with a
+//! later one, while the kernel thread that polls the ring has no CPU. So it finds all of them at
+//! once, and only the kernel can let the writes overtake.
 
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -31,7 +32,8 @@ pub(crate) const TESTS: [(&str, Test); 3] = [
     ),
 ];
 
-/// Time after which the kernel thread sleeps: less than some rounds take, so that it is found awake and asleep.
+/// Time after which the kernel thread sleeps: less than some rounds take, so that it is found awake
+/// and asleep.
 const IDLE: Duration = Duration::from_millis(1);
 
 /// Number of random rounds.
@@ -43,7 +45,8 @@ const FIBERS_MAX: usize = 30;
 /// Repeats the random rounds.
 const SEED: u64 = 23;
 
-/// Time for which a fiber yields, after which the worker has flushed: operations gather for 50 microseconds at most.
+/// Time for which a fiber yields, after which the worker has flushed: operations gather for 50
+/// microseconds at most.
 const FLUSHED: Duration = Duration::from_millis(1);
 
 /// A runtime with kernel polling, and what its fibers read and write.
@@ -76,8 +79,9 @@ impl Rounds {
         details.contains("urgent entries overtake")
     }
 
-    /// Publishes reads and then urgent writes, and calls `meanwhile` before the kernel thread can take any of them. Returns
-    /// `true` if the kernel has taken all the writes first, and `false` if it has taken all the reads first.
+    /// Publishes reads and then urgent writes, and calls `meanwhile` before the kernel thread can
+    /// take any of them. Returns `true` if the kernel has taken all the writes first, and `false`
+    /// if it has taken all the reads first.
     fn overtakes(
         &self,
         context: &mut Context,

@@ -1,4 +1,5 @@
-//! Which thread has the CPU: tests that hold up the kernel's polling thread give it one CPU together with the worker, which runs first.
+//! Which thread has the CPU: tests that hold up the kernel's polling thread give it one CPU
+//! together with the worker, which runs first.
 
 use std::fs;
 use std::io;
@@ -32,7 +33,8 @@ pub(crate) fn share_a_cpu() -> io::Result<()> {
     }
 }
 
-/// While this lives, the thread that has created it gives its CPU to ordinary threads only if it sleeps.
+/// While this lives, the thread that has created it gives its CPU to ordinary threads only if it
+/// sleeps.
 pub(crate) struct KeepsCpu(());
 
 impl KeepsCpu {

@@ -1,5 +1,5 @@
-//! The blocks of a file: each begins with its number and ends with the complement, so that every read is checked by two
-//! comparisons. All else is random, so that no layer can avoid the disk.
+//! The blocks of a file: each begins with its number and ends with the complement, so that every
+//! read is checked by two comparisons. All else is random, so that no layer can avoid the disk.
 
 use std::io;
 
@@ -21,7 +21,8 @@ pub(crate) fn fill(block: u64, random: &mut SplitMix, bytes: &mut [u8]) {
     number(block, bytes);
 }
 
-/// Prepares the buffer of a request: a block to write gets its number, and one to read loses that of an earlier read.
+/// Prepares the buffer of a request: a block to write gets its number, and one to read loses that
+/// of an earlier read.
 pub(crate) fn prepare(request: Request, bytes: &mut [u8]) {
     match request {
         Request::Read(block) => bytes[..NUMBER_BYTES].copy_from_slice(&(!block).to_le_bytes()),

@@ -112,7 +112,8 @@ impl Engine {
         };
         let options: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         let mut arguments = Vec::new();
-        // A job for each file, and all are reported together. Options reach only the job that they follow.
+        // A job for each file, and all are reported together. Options reach only the job that they
+        // follow.
         for (index, file) in load.files.iter().enumerate() {
             arguments.push(format!("--name=file{index}"));
             arguments.extend_from_slice(&options);
@@ -134,7 +135,8 @@ pub(crate) fn find() -> Result<String, String> {
 ///
 /// # Errors
 ///
-/// The last line of `fio` on stderr, if it has failed; any error if it cannot be run, or prints something else.
+/// The last line of `fio` on stderr, if it has failed; any error if it cannot be run, or prints
+/// something else.
 pub fn run_fio(command: &mut Command) -> Result<Value> {
     json(&output(command)?)
 }

@@ -1,4 +1,5 @@
-//! One measurement in a process of its own, so that CPU time, context switches and memory are those of one technique.
+//! One measurement in a process of its own, so that CPU time, context switches and memory are those
+//! of one technique.
 //!
 //! The process gets the job as an argument and prints the report; both are JSON.
 
@@ -28,7 +29,8 @@ pub struct Job {
 
 /// Performs a job in this process, and prints its report.
 pub(crate) fn perform(json: &str) -> Result<()> {
-    // Whatever ends the program that waits for the report, `kill -9` included, ends this process, too.
+    // Whatever ends the program that waits for the report, `kill -9` included, ends this process,
+    // too.
     set_parent_process_death_signal(Some(Signal::KILL)).context("ask to end with the parent")?;
     let job: Job = serde_json::from_str(json).context("a job")?;
     println!("{}", serde_json::to_string(&job.measure()?)?);

@@ -1,8 +1,9 @@
-//! Measures disk I/O by every technique that Linux has, side by side: blocking calls, a pool of threads, POSIX AIO, Linux AIO,
-//! a bare ring, and fibers on each driver; `fio` is the reference.
+//! Measures disk I/O by every technique that Linux has, side by side: blocking calls, a pool of
+//! threads, POSIX AIO, Linux AIO, a bare ring, and fibers on each driver; `fio` is the reference.
 //!
-//! The README explains the scenarios and the rules that keep the figures honest. Each measurement is a process of its own,
-//! which this program starts from itself: so CPU time, context switches and memory are those of one technique.
+//! The README explains the scenarios and the rules that keep the figures honest. Each measurement
+//! is a process of its own, which this program starts from itself: so CPU time, context switches
+//! and memory are those of one technique.
 
 mod options;
 
@@ -54,7 +55,8 @@ const LEAD: &str = "The same requests to one disk by every technique that Linux 
 /// Lead of a page without the scenarios of a disk.
 const LEAD_URGENT: &str = "What the priorities of fibers change, by latencies beside rivals and by the order in which the kernel takes requests.";
 
-/// How the figures came about, for readers who doubt them: in all scenarios, of a disk, and of `urgent-trace`.
+/// How the figures came about, for readers who doubt them: in all scenarios, of a disk, and of
+/// `urgent-trace`.
 const METHOD: &str = include_str!("method/all.html");
 const METHOD_DISK: &str = include_str!("method/disk.html");
 const METHOD_TRACE: &str = include_str!("method/trace.html");
@@ -72,9 +74,10 @@ pub enum Outcome {
 ///
 /// # Errors
 ///
-/// [`Unavailable`] if a scenario cannot start here: no disk, no space, no permission, no tracing. Any other error if a file
-/// cannot be written, if `urgent-trace` has found entries in a wrong order, or if measurements have failed: it has a line for each
-/// scenario. What was measured has been written.
+/// [`Unavailable`] if a scenario cannot start here: no disk, no space, no permission, no tracing.
+/// Any other error if a file cannot be written, if `urgent-trace` has found entries in a wrong
+/// order, or if measurements have failed: it has a line for each scenario. What was measured has
+/// been written.
 pub fn run(options: &Options) -> Result<Outcome> {
     if let Some(job) = &options.job {
         job::perform(job)?;

@@ -17,7 +17,8 @@ pub struct Load {
     pub seconds: Option<u64>,
     /// Number of requests at a time to each file.
     pub depth: usize,
-    /// `true` if the requests of a batch are awaited together, instead of each being replaced when it completes.
+    /// `true` if the requests of a batch are awaited together, instead of each being replaced when
+    /// it completes.
     pub is_batched: bool,
     /// Seed of random offsets.
     pub seed: u64,

@@ -1,5 +1,5 @@
-//! The measurements that a scenario has lost. They are named at the end, and fail the run: with rounds missing, figures that look
-//! complete are those of other conditions.
+//! The measurements that a scenario has lost. They are named at the end, and fail the run: with
+//! rounds missing, figures that look complete are those of other conditions.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ use crate::options::Options;
 ///
 /// # Errors
 ///
-/// The number of measurements that failed, with the most frequent reason; or why there was nothing to measure.
+/// The number of measurements that failed, with the most frequent reason; or why there was nothing
+/// to measure.
 pub(crate) fn check(study: &Study, options: &Options) -> Result<()> {
     let name = &study.name;
     let chosen = study.subjects.iter().enumerate();
@@ -51,7 +52,8 @@ pub(crate) fn check(study: &Study, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Counts planned and successful measurements of these subjects, and returns the most frequent reason of failures.
+/// Counts planned and successful measurements of these subjects, and returns the most frequent
+/// reason of failures.
 fn count(study: &Study, present: &[usize], rounds_each: usize) -> (usize, usize, String) {
     let (mut planned, mut taken) = (0, 0);
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();

@@ -41,7 +41,8 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) rounds: u64,
 
-    /// Measure only these techniques, by their names in the tables [default: all that are available]
+    /// Measure only these techniques, by their names in the tables [default: all that are
+    /// available]
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 

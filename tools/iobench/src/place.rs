@@ -1,7 +1,7 @@
 //! The disk and the files on it.
 //!
-//! The files have no names: the measuring processes open them through `/proc`. So they vanish with this process, however it
-//! ends, also by a signal that cannot be caught.
+//! The files have no names: the measuring processes open them through `/proc`. So they vanish with
+//! this process, however it ends, also by a signal that cannot be caught.
 
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -42,7 +42,8 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// [`Unavailable`] if the directory cannot be written, the disk is full, or its file system has no direct I/O.
+    /// [`Unavailable`] if the directory cannot be written, the disk is full, or its file system has
+    /// no direct I/O.
     pub fn prepare(
         dir: &Path,
         count: usize,

@@ -159,12 +159,14 @@ impl Scenario {
         matches!(self, Scenario::UrgentReads | Scenario::UrgentEchoes)
     }
 
-    /// Returns whether the scenario leaves other blocks in its file, which therefore no other scenario uses.
+    /// Returns whether the scenario leaves other blocks in its file, which therefore no other
+    /// scenario uses.
     pub(crate) fn overwrites(self) -> bool {
         self == Scenario::Kv
     }
 
-    /// Returns whether `fio` writes. Its blocks have no numbers, so it gets a file that no technique verifies.
+    /// Returns whether `fio` writes. Its blocks have no numbers, so it gets a file that no
+    /// technique verifies.
     pub(crate) fn fio_writes(self) -> bool {
         self.pattern() == Pattern::Mixed
     }

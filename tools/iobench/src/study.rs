@@ -1,4 +1,5 @@
-//! A scenario as a study: subjects, points and metrics; the figures of a measurement; and what the results show.
+//! A scenario as a study: subjects, points and metrics; the figures of a measurement; and what the
+//! results show.
 
 mod figures;
 mod findings;
@@ -28,7 +29,8 @@ use findings::Distributions;
 
 /// A guess for the first estimate of the time left, which the measurements correct.
 const SECONDS_EACH: f64 = 1.5;
-/// One urgent request for so many of the other scenarios: they are made one at a time, and wait for others.
+/// One urgent request for so many of the other scenarios: they are made one at a time, and wait for
+/// others.
 const URGENT_ONE_IN: u64 = 8;
 
 /// Subjects, in the order of the tables.
@@ -145,7 +147,8 @@ pub(crate) fn of(
     Ok((Study::new(plan, SECONDS_EACH, measure), finish))
 }
 
-/// Returns whether the scenario needs a file that no technique verifies: the store and `fio` leave other blocks in it.
+/// Returns whether the scenario needs a file that no technique verifies: the store and `fio` leave
+/// other blocks in it.
 pub(crate) fn overwrites(
     scenario: Scenario,
     options: &Options,

@@ -77,7 +77,8 @@ impl Tally {
     }
 }
 
-/// The result of a measurement. What is "per request" is divided by the number of requests of all kinds.
+/// The result of a measurement. What is "per request" is divided by the number of requests of all
+/// kinds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Duration.

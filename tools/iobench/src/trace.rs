@@ -1,7 +1,9 @@
-//! `urgent-trace`: the order in which the kernel takes the requests of fibers with priorities, recorded by the kernel itself.
+//! `urgent-trace`: the order in which the kernel takes the requests of fibers with priorities,
+//! recorded by the kernel itself.
 //!
-//! Batches are random, from a seed. Each chain of a batch is requested by a fiber of its own, in the program's order; the one worker
-//! submits together what its fibers request, and a record says which entries a system call has submitted, in which order.
+//! Batches are random, from a seed. Each chain of a batch is requested by a fiber of its own, in
+//! the program's order; the one worker submits together what its fibers request, and a record says
+//! which entries a system call has submitted, in which order.
 
 mod batch;
 mod check;

@@ -36,7 +36,8 @@ impl Meter {
     }
 }
 
-/// Returns the peak of resident memory. That of `getrusage` would include the parent's: it survives `execve`.
+/// Returns the peak of resident memory. That of `getrusage` would include the parent's: it survives
+/// `execve`.
 fn max_rss_mib() -> io::Result<f64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let kib = status.lines().find_map(|line| {

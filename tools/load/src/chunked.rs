@@ -4,7 +4,8 @@ use httparse::Status;
 
 use crate::failure::{Failure, Kind};
 
-/// A line with the size of a chunk, its extensions included, or of a trailer. Servers send a few bytes.
+/// A line with the size of a chunk, its extensions included, or of a trailer. Servers send a few
+/// bytes.
 const LINE_BYTES_MAX: usize = 4096;
 
 /// The place in a chunked body.
@@ -19,7 +20,8 @@ pub(crate) enum Chunked {
 }
 
 impl Chunked {
-    /// Consumes bytes from the start of `received`, and passes data to `data`. Returns their number, and `true` at the end of the body.
+    /// Consumes bytes from the start of `received`, and passes data to `data`. Returns their
+    /// number, and `true` at the end of the body.
     pub(crate) fn take(
         &mut self,
         received: &[u8],
@@ -85,7 +87,8 @@ fn wrong(text: &str) -> Failure {
 mod tests {
     use super::*;
 
-    /// Decodes the bytes in pieces of this size. Returns the body, and the number of bytes up to its end.
+    /// Decodes the bytes in pieces of this size. Returns the body, and the number of bytes up to
+    /// its end.
     fn decode(bytes: &[u8], piece: usize) -> Result<(Vec<u8>, usize), Failure> {
         let (mut state, mut waiting, mut body, mut all) =
             (Chunked::default(), Vec::new(), Vec::new(), 0);

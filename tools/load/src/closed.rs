@@ -1,4 +1,5 @@
-//! The closed loop: a connection sends when a response has arrived, so the number of messages in flight stays constant.
+//! The closed loop: a connection sends when a response has arrived, so the number of messages in
+//! flight stays constant.
 
 use std::time::Instant;
 

@@ -25,8 +25,9 @@ use crate::usage::Usage;
 use crate::worker::{self, Outcome};
 use crate::{Error, http};
 
-/// Connections in the process of opening, until the server has answered on each. A listener drops connections that do
-/// not fit its queue (128 by default), and the client retries only after a second.
+/// Connections in the process of opening, until the server has answered on each. A listener drops
+/// connections that do not fit its queue (128 by default), and the client retries only after a
+/// second.
 const OPENING_MAX: usize = 128;
 /// Descriptors besides the connections: rings, timers, and those that the process has open anyway.
 const OPEN_FILES_SPARE: u64 = 64;
@@ -36,8 +37,8 @@ const STACK_BYTES: usize = 64 * 1024;
 /// Maximum size of the first response, which is kept to compare all others with it.
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Open connections that have been answered once each. They stay open until this value is dropped, and then end with a
-/// reset, so that their ports are free immediately.
+/// Open connections that have been answered once each. They stay open until this value is dropped,
+/// and then end with a reset, so that their ports are free immediately.
 ///
 /// ```
 /// use std::time::Duration;
@@ -115,12 +116,14 @@ struct Station {
 }
 
 impl Crowd {
-    /// Opens the connections, 128 at a time, and waits for a response on each. Failures are part of the report, and the
-    /// run tries these connections again; see [`Crowd::connected`]. See the example of [`Crowd`].
+    /// Opens the connections, 128 at a time, and waits for a response on each. Failures are part of
+    /// the report, and the run tries these connections again; see [`Crowd::connected`]. See the
+    /// example of [`Crowd`].
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the plan is contradictory; [`Error::Start`] if this machine cannot carry it out.
+    /// [`Error::Usage`] if the plan is contradictory; [`Error::Start`] if this machine cannot carry
+    /// it out.
     pub fn connect(plan: &Plan) -> Result<Crowd, Error> {
         Crowd::connect_with(plan, &Stop::new())
     }
@@ -167,13 +170,14 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Returns the number of connections that are open and have been answered. See the example of [`Crowd`].
+    /// Returns the number of connections that are open and have been answered. See the example of
+    /// [`Crowd`].
     pub fn connected(&self) -> u64 {
         self.connected
     }
 
-    /// Loads the server for the duration of the plan, and waits for the last responses. Returns immediately if no
-    /// connection was ever answered. See the example of [`Crowd`].
+    /// Loads the server for the duration of the plan, and waits for the last responses. Returns
+    /// immediately if no connection was ever answered. See the example of [`Crowd`].
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! One run of one worker, as the fibers of its connections see it: the connections they reopen, and what they count.
+//! One run of one worker, as the fibers of its connections see it: the connections they reopen, and
+//! what they count.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -91,7 +92,8 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Waits for the last messages. Each fiber knows its own; this is for messages that nothing else would end.
+    /// Waits for the last messages. Each fiber knows its own; this is for messages that nothing
+    /// else would end.
     pub(crate) fn await_last(&self, is_done: impl Fn() -> bool) {
         let end = self.clock.end.time();
         while !is_done() {
@@ -124,7 +126,8 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Returns the connection, after opening it if it is down. After a failure, pauses and returns `None`.
+    /// Returns the connection, after opening it if it is down. After a failure, pauses and returns
+    /// `None`.
     pub(crate) fn link(&self, slot: &mut Slot) -> Option<Link> {
         if let Some(link) = slot.link.take() {
             return Some(link);
@@ -164,7 +167,8 @@ impl<'a> Drive<'a> {
         self.fail(failure);
     }
 
-    /// Counts a connection that the server closed as announced; unanswered messages were sent in vain.
+    /// Counts a connection that the server closed as announced; unanswered messages were sent in
+    /// vain.
     pub(crate) fn note_closing(&self, unanswered: usize) {
         self.tally.lock().unwrap().reconnects += 1;
         self.note_unfinished(unanswered);

@@ -1,12 +1,13 @@
 //! Requests and their expected responses: every byte of every response is compared.
 //!
-//! Responses are compared as they arrive, piece by piece, so a large body needs no buffer of its size.
+//! Responses are compared as they arrive, piece by piece, so a large body needs no buffer of its
+//! size.
 
 use crate::failure::{Failure, Kind};
 use crate::http;
 
-/// Each message repeats its own number and that of its connection. So no two messages in flight are equal, and a
-/// shifted message differs, too.
+/// Each message repeats its own number and that of its connection. So no two messages in flight are
+/// equal, and a shifted message differs, too.
 const BLOCK_BYTES: usize = 16;
 
 /// Initial room for a body that is not checked.
@@ -29,7 +30,8 @@ pub(crate) enum Exchange {
 pub(crate) struct Progress {
     /// Bytes received of the message or the body.
     done: usize,
-    /// Set when the head of an HTTP response is complete: the rest of the body, and whether the server will close the connection.
+    /// Set when the head of an HTTP response is complete: the rest of the body, and whether the
+    /// server will close the connection.
     head: Option<(http::Body, http::Closes)>,
 }
 
@@ -72,8 +74,8 @@ impl Exchange {
         }
     }
 
-    /// Consumes bytes of the `number`th response from the start of `received`. Returns their number, and the response
-    /// when it is complete.
+    /// Consumes bytes of the `number`th response from the start of `received`. Returns their
+    /// number, and the response when it is complete.
     pub(crate) fn take(
         &self,
         connection: u64,
@@ -207,7 +209,8 @@ fn check_echo(block: &[u8; BLOCK_BYTES], from: usize, piece: &[u8]) -> Result<()
 mod tests {
     use super::*;
 
-    /// Passes the bytes in pieces of this size; returns the number of responses, or the first failure.
+    /// Passes the bytes in pieces of this size; returns the number of responses, or the first
+    /// failure.
     fn take_all(exchange: &Exchange, bytes: &[u8], piece: usize) -> Result<Vec<Answer>, Failure> {
         let mut progress = Progress::default();
         let mut answers = Vec::new();

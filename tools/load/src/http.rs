@@ -1,4 +1,5 @@
-//! Heads of HTTP/1.1 responses: the fields that decide whether the response is right and where it ends.
+//! Heads of HTTP/1.1 responses: the fields that decide whether the response is right and where it
+//! ends.
 
 use std::mem::MaybeUninit;
 
@@ -34,8 +35,8 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// Consumes bytes from the start of `received`, and passes the content to `data`. Returns their number, and `true` at the end of
-    /// the body.
+    /// Consumes bytes from the start of `received`, and passes the content to `data`. Returns their
+    /// number, and `true` at the end of the body.
     pub(crate) fn take(
         &mut self,
         received: &[u8],

@@ -1,8 +1,8 @@
 //! Loads an echo or HTTP server over many connections, and checks every response.
 //!
-//! It is plain blocking code, with one or two fibers per connection. A closed loop sends on a connection when a
-//! response has arrived, which measures the maximum rate. An open loop sends when a message is due, which measures
-//! latency. The README explains the figures.
+//! It is plain blocking code, with one or two fibers per connection. A closed loop sends on a
+//! connection when a response has arrived, which measures the maximum rate. An open loop sends when
+//! a message is due, which measures latency. The README explains the figures.
 
 #![forbid(unsafe_code)]
 

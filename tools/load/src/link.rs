@@ -14,15 +14,16 @@ use crate::failure::{Failure, Kind};
 
 /// Maximum size of a read: about as much as a socket holds while nobody reads.
 const READ_BYTES_MAX: usize = 64 * 1024;
-/// Any socket accepts this much immediately (the minimum that `net.ipv4.tcp_wmem` sets). Such a send needs no timer,
-/// which costs a tenth of a microsecond and cold memory.
+/// Any socket accepts this much immediately (the minimum that `net.ipv4.tcp_wmem` sets). Such a
+/// send needs no timer, which costs a tenth of a microsecond and cold memory.
 const SEND_BYTES_SURE: usize = 4096;
 /// More than a small response: a read that leaves room tells the driver that the socket is empty.
 const READ_BYTES_MIN: usize = 512;
-/// Further source addresses on the loopback, each with all ports; no process may have as many files open.
+/// Further source addresses on the loopback, each with all ports; no process may have as many files
+/// open.
 const SOURCES: std::ops::RangeInclusive<u8> = 2..=9;
-/// The kernel first searches one half of its 28,232 ports, one after the other: with few of them left, this takes
-/// longer than everything else.
+/// The kernel first searches one half of its 28,232 ports, one after the other: with few of them
+/// left, this takes longer than everything else.
 const CONNECTIONS_PER_SOURCE: u64 = 10_000;
 
 pub(crate) struct Link {
@@ -107,8 +108,8 @@ pub(crate) fn send(mut stream: &TcpStream, messages: &[u8]) -> Result<(), Failur
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
     sent: u64,
-    /// When each message was due, the oldest first. No longer than the pipeline is deep, or than the messages due
-    /// within the timeout.
+    /// When each message was due, the oldest first. No longer than the pipeline is deep, or than
+    /// the messages due within the timeout.
     dues: VecDeque<Instant>,
 }
 
@@ -160,7 +161,8 @@ pub(crate) struct Inbound {
     index: u64,
     answered: u64,
     progress: Progress,
-    /// `buffer[begin..end]` was received and not yet consumed. It grows only for a head, which is bounded.
+    /// `buffer[begin..end]` was received and not yet consumed. It grows only for a head, which is
+    /// bounded.
     buffer: Vec<u8>,
     begin: usize,
     end: usize,
@@ -230,8 +232,8 @@ impl Inbound {
     }
 }
 
-/// Connects from another source address if there are very many connections, or all ports of the default one are in use.
-/// Only the loopback has others.
+/// Connects from another source address if there are very many connections, or all ports of the
+/// default one are in use. Only the loopback has others.
 fn connect(address: SocketAddr, index: u64, timeout: Duration) -> io::Result<TcpStream> {
     let has_sources = address.ip().is_loopback() && address.is_ipv4();
     let result = match source(index).filter(|_| has_sources) {
@@ -276,7 +278,8 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(20);
     const MESSAGE_BYTES: usize = 16;
 
-    /// Sends three messages, builds the responses with `answer`, and takes those; returns the failure, if any.
+    /// Sends three messages, builds the responses with `answer`, and takes those; returns the
+    /// failure, if any.
     fn exchange(answer: fn(Vec<u8>) -> Vec<u8>) -> Result<(), Failure> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

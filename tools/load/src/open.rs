@@ -6,7 +6,8 @@
 //!           '-------------------------------> flush: one fiber while there are such bytes
 //! ```
 //!
-//! So a late response does not delay a send, and a connection that accepts nothing does not delay the others.
+//! So a late response does not delay a send, and a connection that accepts nothing does not delay
+//! the others.
 
 use std::mem;
 use std::net::Shutdown;
@@ -27,8 +28,8 @@ use crate::pacer::Pacer;
 use crate::schedule::Schedule;
 use crate::task::Slot;
 
-/// Maximum number of messages to send before looking at responses, if more are due: few, so that no response waits
-/// long.
+/// Maximum number of messages to send before looking at responses, if more are due: few, so that no
+/// response waits long.
 const BURST_MAX: usize = 64;
 
 /// State of a connection that the sender and the receiver share.
@@ -41,8 +42,8 @@ pub(crate) struct Line {
 
 struct Outbound {
     stream: Arc<TcpStream>,
-    /// Bytes due that the socket has not accepted. Bounded by the messages that fall due until the oldest one times
-    /// out.
+    /// Bytes due that the socket has not accepted. Bounded by the messages that fall due until the
+    /// oldest one times out.
     backlog: Vec<u8>,
     /// True while a fiber flushes the backlog.
     is_flushing: bool,
@@ -183,7 +184,8 @@ fn flush(line: &Mutex<Line>, stream: &Arc<TcpStream>) {
     }
 }
 
-/// Receives on one connection, and reopens it after failures, until the end of the run cancels this fiber.
+/// Receives on one connection, and reopens it after failures, until the end of the run cancels this
+/// fiber.
 pub(crate) fn receive(drive: &Drive<'_>, slot: &mut Slot, line: &Mutex<Line>) {
     loop {
         let Some(mut link) = drive.link(slot) else {

@@ -1,8 +1,8 @@
-//! Waits until a message is due, with microsecond precision. The runtime's own sleep has ticks of 131 us, longer than a
-//! response takes.
+//! Waits until a message is due, with microsecond precision. The runtime's own sleep has ticks of
+//! 131 us, longer than a response takes.
 //!
-//! A kernel timer wakes the fiber through its descriptor, with any driver. If the worker spins, the fiber looks at the
-//! clock on each turn instead.
+//! A kernel timer wakes the fiber through its descriptor, with any driver. If the worker spins, the
+//! fiber looks at the clock on each turn instead.
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant};

@@ -9,8 +9,8 @@ use crate::Error;
 use crate::exchange::Exchange;
 use crate::target::Target;
 
-/// Bytes in flight on one connection. A server's socket accepts this much while the server itself reads nothing, so a
-/// closed loop never waits to send while the server waits for it to receive.
+/// Bytes in flight on one connection. A server's socket accepts this much while the server itself
+/// reads nothing, so a closed loop never waits to send while the server waits for it to receive.
 const IN_FLIGHT_BYTES_MAX: usize = 64 * 1024;
 /// More workers than any machine has CPUs are a mistake in the argument.
 const WORKERS_MAX: usize = 1024;
@@ -33,7 +33,8 @@ pub enum Pattern {
         /// Requests in flight per connection.
         depth: NonZeroUsize,
     },
-    /// Sends when a request is due, by a Poisson process, whether or not earlier ones were answered.
+    /// Sends when a request is due, by a Poisson process, whether or not earlier ones were
+    /// answered.
     Open {
         /// Requests per second, over all connections.
         per_second: NonZeroU64,
@@ -68,7 +69,8 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Time after which a request or a connection attempt fails. Default: 10 s.
     pub timeout: Duration,
-    /// Threads of the generator, which share the connections evenly. Default: one, which leaves the most to the server.
+    /// Threads of the generator, which share the connections evenly. Default: one, which leaves the
+    /// most to the server.
     pub workers: NonZeroUsize,
     /// Never sleep: for a generator with CPUs of its own whose wake-ups should not be measured.
     pub spin: bool,

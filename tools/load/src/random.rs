@@ -27,7 +27,8 @@ impl SplitMix {
         (self.next() % bound as u64) as usize
     }
 
-    /// Returns a number from 0 up to, not including, 1: a multiple of 2^-53. See the example of [`SplitMix`].
+    /// Returns a number from 0 up to, not including, 1: a multiple of 2^-53. See the example of
+    /// [`SplitMix`].
     pub fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

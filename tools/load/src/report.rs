@@ -11,7 +11,8 @@ use crate::failure::Kind;
 use crate::plan::{Pattern, Plan};
 use crate::worker::Outcome;
 
-/// Share of its CPUs from which on the generator counts as the limit: a worker needs the rest to fall asleep.
+/// Share of its CPUs from which on the generator counts as the limit: a worker needs the rest to
+/// fall asleep.
 const BUSY_SHARE: f64 = 0.95;
 /// Lateness of an open loop from which on its users would blame the server for it.
 const LATE_P99_US: f64 = 1000.0;
@@ -47,8 +48,9 @@ pub struct Report {
     pub seconds: f64,
     /// True if the run was ended early.
     pub interrupted: bool,
-    /// All responses of the run, including those of the warm-up and those after the end. Divide a server's CPU time
-    /// from the start to the last response by it. Excludes messages exchanged while connecting.
+    /// All responses of the run, including those of the warm-up and those after the end. Divide a
+    /// server's CPU time from the start to the last response by it. Excludes messages exchanged
+    /// while connecting.
     pub answered: u64,
     /// Responses in the measured time.
     pub measured: u64,
@@ -68,14 +70,15 @@ pub struct Report {
     pub reconnects: u64,
     /// Failures, the most frequent first.
     pub errors: Vec<ErrorCount>,
-    /// Share of its CPUs that the generator used in the measured time. If it spins, only the part that was not idle.
-    /// `None` if each of its fibers is a thread.
+    /// Share of its CPUs that the generator used in the measured time. If it spins, only the part
+    /// that was not idle. `None` if each of its fibers is a thread.
     pub cpu_share: Option<f64>,
     /// Share of the measured time in which it was ready to run without a CPU.
     pub cpu_wait_share: Option<f64>,
     /// Open loop: time from when a request was due to when it was sent.
     pub late_us: Option<Lateness>,
-    /// Reasons why these figures are the generator's rather than the server's; empty if they are the server's.
+    /// Reasons why these figures are the generator's rather than the server's; empty if they are
+    /// the server's.
     pub saturated: Vec<Saturation>,
 }
 

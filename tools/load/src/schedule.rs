@@ -1,12 +1,12 @@
-//! The times at which the messages of an open loop are due: random, like those of many independent clients, with a
-//! fixed mean rate.
+//! The times at which the messages of an open loop are due: random, like those of many independent
+//! clients, with a fixed mean rate.
 
 use std::time::{Duration, Instant};
 
 use crate::random::SplitMix;
 
-/// Every run sends at the same times. Each worker derives its own seed; together their streams are again a Poisson
-/// process, at the sum of their rates.
+/// Every run sends at the same times. Each worker derives its own seed; together their streams are
+/// again a Poisson process, at the sum of their rates.
 const SEED: u64 = 0x5eed;
 
 /// The due times in order, without end.

@@ -19,8 +19,8 @@ pub(crate) struct Tally {
     pub(crate) answered: u64,
     /// Responses to requests that were sent in the measured time.
     pub(crate) measured: u64,
-    /// Latencies of all responses except those before the measured time. Responses delayed across its start or end
-    /// belong to the tail.
+    /// Latencies of all responses except those before the measured time. Responses delayed across
+    /// its start or end belong to the tail.
     pub(crate) latencies_ns: Histogram<u64>,
     /// Open loop: time from when a message was due to when it was sent.
     pub(crate) lateness_ns: Histogram<u64>,

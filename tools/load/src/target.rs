@@ -37,7 +37,8 @@ pub(crate) enum What {
     },
 }
 
-/// The request over HTTP, and the responses that it accepts. [`Ask::default`] is `GET` with a response of status 200.
+/// The request over HTTP, and the responses that it accepts. [`Ask::default`] is `GET` with a
+/// response of status 200.
 ///
 /// ```
 /// use uthread_load::{Ask, Target};
@@ -156,11 +157,13 @@ impl std::fmt::Display for Target {
 }
 
 impl Target {
-    /// Sends messages of this size to the echo server at `HOST:PORT`. See the example of [`Target`].
+    /// Sends messages of this size to the echo server at `HOST:PORT`. See the example of
+    /// [`Target`].
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the address is invalid or cannot be resolved, and for messages of zero bytes.
+    /// [`Error::Usage`] if the address is invalid or cannot be resolved, and for messages of zero
+    /// bytes.
     pub fn tcp(address: &str, message_bytes: usize) -> Result<Target, Error> {
         if message_bytes == 0 {
             return Err(Error::Usage("a message needs at least one byte".to_owned()));
@@ -173,8 +176,8 @@ impl Target {
         })
     }
 
-    /// Requests `HOST:PORT/PATH` over HTTP/1.1, with or without a leading `http://`. The port defaults to 80, the path
-    /// to `/`. See the example of [`Target`].
+    /// Requests `HOST:PORT/PATH` over HTTP/1.1, with or without a leading `http://`. The port
+    /// defaults to 80, the path to `/`. See the example of [`Target`].
     ///
     /// # Errors
     ///

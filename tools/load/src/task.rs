@@ -22,11 +22,11 @@ pub(crate) struct Task {
     pub(crate) workers: usize,
     pub(crate) spins: bool,
     pub(crate) end: End,
-    /// Bounds the connections in the process of opening. A listener drops connections that do not fit its queue, and
-    /// the client retries only after a second.
+    /// Bounds the connections in the process of opening. A listener drops connections that do not
+    /// fit its queue, and the client retries only after a second.
     pub(crate) opening: Semaphore,
-    /// Set if a first message was not answered. The run then opens the remaining connections, so that a silent server
-    /// is waited for only once.
+    /// Set if a first message was not answered. The run then opens the remaining connections, so
+    /// that a silent server is waited for only once.
     pub(crate) is_silent: AtomicBool,
 }
 

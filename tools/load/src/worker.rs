@@ -1,6 +1,8 @@
-//! One worker: a runtime with one thread and a share of the connections, with one or two fibers per connection.
+//! One worker: a runtime with one thread and a share of the connections, with one or two fibers per
+//! connection.
 //!
-//! Workers share nothing while they run: each has its own tally, and none steals from or wakes another.
+//! Workers share nothing while they run: each has its own tally, and none steals from or wakes
+//! another.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -23,7 +25,8 @@ use crate::tally::Tally;
 use crate::task::{Slot, Task};
 use crate::usage::Usage;
 
-/// The kernel may delay a sleep by 50 us to save power, longer than a request takes; request the minimum.
+/// The kernel may delay a sleep by 50 us to save power, longer than a request takes; request the
+/// minimum.
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
 /// Results of a worker's run.

@@ -97,7 +97,8 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// The file of recorded times cannot be read, or has a line that is no time or earlier than the line above.
+    /// The file of recorded times cannot be read, or has a line that is no time or earlier than the
+    /// line above.
     pub(crate) fn next(&mut self) -> anyhow::Result<Option<u64>> {
         match &mut self.kind {
             Kind::LeakyBucket { per_tick, level } => {

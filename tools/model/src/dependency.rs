@@ -1,4 +1,5 @@
-//! A dependency of the service: how long its calls take, which of them fail, and its circuit breaker.
+//! A dependency of the service: how long its calls take, which of them fail, and its circuit
+//! breaker.
 
 use std::collections::VecDeque;
 
@@ -16,7 +17,8 @@ pub(crate) struct Dependency {
     /// Maximum number of calls in progress.
     concurrent: u64,
     in_progress: u64,
-    /// Jobs that wait for a call of another one to end; the service bounds their number, or nothing does.
+    /// Jobs that wait for a call of another one to end; the service bounds their number, or nothing
+    /// does.
     waiting: VecDeque<usize>,
     spikes: Vec<Spike>,
     breaker: Option<Breaker>,

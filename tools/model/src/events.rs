@@ -1,4 +1,5 @@
-//! Future events in the order of their times, and of their addition where the times are equal: a simulation is deterministic.
+//! Future events in the order of their times, and of their addition where the times are equal: a
+//! simulation is deterministic.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

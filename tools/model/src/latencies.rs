@@ -1,4 +1,5 @@
-//! Latencies of many requests: percentiles from a histogram of bounded size; least, most, mean and deviation exactly.
+//! Latencies of many requests: percentiles from a histogram of bounded size; least, most, mean and
+//! deviation exactly.
 
 use hdrhistogram::Histogram;
 
@@ -39,7 +40,8 @@ impl Latencies {
         self.most = self.most.max(time);
     }
 
-    /// Returns a percentile in seconds. A bucket of the histogram never reaches beyond the extremes.
+    /// Returns a percentile in seconds. A bucket of the histogram never reaches beyond the
+    /// extremes.
     pub(crate) fn at(&self, percent: f64) -> f64 {
         let time = match percent {
             0.0 => self.least,

@@ -13,13 +13,15 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 
 use crate::values::{nanos, parse_duration};
 
-/// Maximum number of latencies in a list or file: some millions describe any service, and take 80 MB.
+/// Maximum number of latencies in a list or file: some millions describe any service, and take 80
+/// MB.
 const COUNT_MAX: usize = 10_000_000;
 /// Maximum size of a file: as many latencies, and space for any way to write one.
 const BYTES_MAX: u64 = 20 * COUNT_MAX as u64;
 /// Size of the sample that gives the mean of a distribution, to a percent or better.
 const SAMPLE_COUNT: usize = 100_000;
-/// Maximum deviation of the logarithm: at one of 10, a value in a thousand is 10^13 times the median.
+/// Maximum deviation of the logarithm: at one of 10, a value in a thousand is 10^13 times the
+/// median.
 const DEVIATION_MAX: f64 = 10.0;
 
 /// The source of the latencies of calls.
@@ -27,7 +29,8 @@ const DEVIATION_MAX: f64 = 10.0;
 pub(crate) enum Latency {
     /// One after the other, then from the beginning: `20ms*9,30s`, or in milliseconds `20*9,30000`.
     Cycle(Vec<(Duration, usize)>),
-    /// Log-normal with this median and this standard deviation of the logarithm: `lognormal(20ms, 0.5)`.
+    /// Log-normal with this median and this standard deviation of the logarithm:
+    /// `lognormal(20ms, 0.5)`.
     LogNormal(Duration, f64),
     /// One of the lines of a file, chosen at random: `file:latencies.txt`.
     Samples(PathBuf),
@@ -82,7 +85,8 @@ impl Draws {
         }
     }
 
-    /// Returns the mean of what [`next`](Draws::next) returns if no value exceeds `max`, in nanoseconds.
+    /// Returns the mean of what [`next`](Draws::next) returns if no value exceeds `max`, in
+    /// nanoseconds.
     pub(crate) fn mean_up_to(&self, max: u64) -> f64 {
         let mean = |list: &[u64]| {
             let sum: f64 = list.iter().map(|&latency| latency.min(max) as f64).sum();

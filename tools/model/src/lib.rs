@@ -1,9 +1,10 @@
-//! Simulates how blocking and asynchronous services behave under load: latency, spikes and failing dependencies, and what
-//! protects from them.
+//! Simulates how blocking and asynchronous services behave under load: latency, spikes and failing
+//! dependencies, and what protects from them.
 //!
-//! A [`Scenario`] describes which requests arrive, what the service calls, and what clients do. [`simulate`] runs it in virtual time,
-//! with a pool of threads or with a fiber for each request, and returns an [`Outcome`]. [`run`] is the command `uthread model`, which also
-//! runs scenarios as real programs. The README has the structure.
+//! A [`Scenario`] describes which requests arrive, what the service calls, and what clients do.
+//! [`simulate`] runs it in virtual time, with a pool of threads or with a fiber for each request,
+//! and returns an [`Outcome`]. [`run`] is the command `uthread model`, which also runs scenarios as
+//! real programs. The README has the structure.
 
 #![forbid(unsafe_code)]
 

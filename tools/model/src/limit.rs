@@ -7,11 +7,12 @@ use crate::outcome::Outcome;
 use crate::scenario::Scenario;
 use crate::words::{count, number, rate, time};
 
-/// Share of its capacity above which something limits a service: queues grow long before it is all in use.
+/// Share of its capacity above which something limits a service: queues grow long before it is all
+/// in use.
 const FULL: f64 = 0.95;
 
-/// Names the first resource that the load needs more of than there is: CPUs, calls of a dependency, threads or connections. `calls`
-/// has the mean time of a call of each dependency, in seconds.
+/// Names the first resource that the load needs more of than there is: CPUs, calls of a dependency,
+/// threads or connections. `calls` has the mean time of a call of each dependency, in seconds.
 pub(crate) fn limit(scenario: &Scenario, outcome: &Outcome, calls: &[f64]) -> String {
     let load = outcome.load();
     let (work, cpus) = (

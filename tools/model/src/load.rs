@@ -1,4 +1,5 @@
-//! The options that describe a load, before or after the subcommand: the program whose figures were published has them before it.
+//! The options that describe a load, before or after the subcommand: the program whose figures were
+//! published has them before it.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
@@ -28,8 +29,8 @@ pub(crate) struct Load {
     #[arg(short, long, value_name = "N", value_parser = parse_rate)]
     rate: Option<f64>,
 
-    /// Latencies of calls: "20ms*9,30s" one after the other, "lognormal(MEDIAN, DEVIATION)" or "file:PATH"; a call of 30s has failed
-    /// [default: 20ms*10]
+    /// Latencies of calls: "20ms*9,30s" one after the other, "lognormal(MEDIAN, DEVIATION)" or
+    /// "file:PATH"; a call of 30s has failed [default: 20ms*10]
     #[arg(short, long, value_name = "LATENCY")]
     latency: Option<Latency>,
 
@@ -37,7 +38,8 @@ pub(crate) struct Load {
     #[arg(short = 'N', long)]
     name: Option<String>,
 
-    /// Accepted for command lines of concurrency-demo-benchmarks: the page has the plots, and no Python draws them
+    /// Accepted for command lines of concurrency-demo-benchmarks: the page has the plots, and no
+    /// Python draws them
     #[arg(
         short = 'p',
         long = "python_path",

@@ -94,11 +94,13 @@ struct Output {
     html: Option<PathBuf>,
 }
 
-/// Simulates, and runs for real if the options ask for it; prints the results, and writes JSON and page if the options ask for them.
+/// Simulates, and runs for real if the options ask for it; prints the results, and writes JSON and
+/// page if the options ask for them.
 ///
 /// # Errors
 ///
-/// [`Unavailable`] if a scenario is unknown or wrong, a file of it cannot be read, or it cannot run for real. Any other error if results cannot be written.
+/// [`Unavailable`] if a scenario is unknown or wrong, a file of it cannot be read, or it cannot run
+/// for real. Any other error if results cannot be written.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let output = |given: &Output| given.or(&options.output);
     let load = |given: &Load| given.or(&options.load);

@@ -34,7 +34,8 @@ pub struct Outcome {
     pub offered: f64,
     /// Successes per second until the end of the last request.
     pub rate: f64,
-    /// Successes per second without the first two and the last two seconds in which requests succeed; absent if too few are left.
+    /// Successes per second without the first two and the last two seconds in which requests
+    /// succeed; absent if too few are left.
     pub rate_steady: Option<f64>,
     /// Latencies of successful requests; empty if there is none.
     pub percentiles: Vec<Percentile>,
@@ -55,7 +56,8 @@ pub struct Outcome {
     pub waiting: Level,
     /// Bytes of each thread or fiber; 0 in a real run, which does not measure them.
     pub bytes_each: u64,
-    /// Bytes of the threads of the pool, whether they are in use or not, or of the most fibers at the same time; 0 in a real run.
+    /// Bytes of the threads of the pool, whether they are in use or not, or of the most fibers at
+    /// the same time; 0 in a real run.
     pub bytes: u64,
     /// Mean seconds that an accepted request was in progress.
     pub seconds_in_progress: f64,
@@ -74,7 +76,8 @@ pub struct Outcome {
 pub struct Measured {
     /// Driver of the service.
     pub driver: String,
-    /// Number by which all times were divided. Results are in times of the scenario: they are multiplied by it.
+    /// Number by which all times were divided. Results are in times of the scenario: they are
+    /// multiplied by it.
     pub scale: f64,
 }
 

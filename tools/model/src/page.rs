@@ -1,4 +1,5 @@
-//! The results as one HTML page: a table of each scenario, and plots of both services, and of their real runs, over each other.
+//! The results as one HTML page: a table of each scenario, and plots of both services, and of their
+//! real runs, over each other.
 
 use maud::{Markup, html};
 use uthread_report::page::{Page, Section, draw as draw_page};
@@ -179,8 +180,9 @@ fn percentile_over_time(index: usize, outcomes: &[&Outcome]) -> Plot {
     plot(&title, scale("seconds"), latency_scale(&curves), curves)
 }
 
-/// Returns the rate around each whole interval: twice a mean over a second. Requests come and go in steps, and a count of intervals that are
-/// no multiple of a step would show a saw-tooth that is not there.
+/// Returns the rate around each whole interval: twice a mean over a second. Requests come and go in
+/// steps, and a count of intervals that are no multiple of a step would show a saw-tooth that is
+/// not there.
 fn rates(outcome: &Outcome, count: &dyn Fn(&Interval) -> u64) -> Vec<(f64, f64)> {
     let length = outcome.series.interval_ns as f64 / 1e9;
     let points = points(outcome, |interval| count(interval) as f64 / length);

@@ -8,7 +8,8 @@ use crate::outcome::Outcome;
 use crate::real;
 use crate::scenario::Scenario;
 
-/// The scales: a real run takes at most as long as the scenario, and its times remain longer than what a timer can tell apart.
+/// The scales: a real run takes at most as long as the scenario, and its times remain longer than
+/// what a timer can tell apart.
 const SCALES: std::ops::RangeInclusive<f64> = 1.0..=1000.0;
 
 // Without a doc comment, which would replace the description of the subcommands.
@@ -18,7 +19,8 @@ pub(crate) struct Reality {
     #[arg(long)]
     real: bool,
 
-    /// Divide all times of real runs by this number [default: so that each run takes less than 20 s]
+    /// Divide all times of real runs by this number [default: so that each run takes less than 20
+    /// s]
     #[arg(long, value_name = "K", value_parser = parse_scale)]
     scale: Option<f64>,
 }
@@ -41,8 +43,8 @@ impl Reality {
         }
     }
 
-    /// Runs a scenario on each driver that its services have, if the options ask for it. Returns the results, and sentences on drivers that are
-    /// not available.
+    /// Runs a scenario on each driver that its services have, if the options ask for it. Returns
+    /// the results, and sentences on drivers that are not available.
     ///
     /// # Errors
     ///

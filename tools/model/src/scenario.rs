@@ -1,4 +1,5 @@
-//! A scenario: which requests arrive when, what the service and its dependencies do, and what protects them.
+//! A scenario: which requests arrive when, what the service and its dependencies do, and what
+//! protects them.
 //!
 //! The command line describes a small one, and a TOML file any.
 
@@ -71,7 +72,8 @@ pub(crate) enum Arrivals {
     LeakyBucket { rate: f64 },
     /// At random and independent of each other, at this mean rate per second.
     Poisson { rate: f64 },
-    /// `size` at the same time, once in `every`, and at random with this mean rate per second in between.
+    /// `size` at the same time, once in `every`, and at random with this mean rate per second in
+    /// between.
     Bursts {
         rate: Option<f64>,
         size: u64,
@@ -203,7 +205,8 @@ pub(crate) struct Fibers {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Client {
-    /// An attempt without a response after this time has failed. The service does not notice. Absent: clients wait.
+    /// An attempt without a response after this time has failed. The service does not notice.
+    /// Absent: clients wait.
     #[serde(deserialize_with = "some_positive_duration")]
     pub(crate) timeout: Option<Duration>,
     /// Maximum number of further attempts.
@@ -250,7 +253,8 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// The text is no TOML, has an unknown key or a value out of its range, or describes no service. The message has the line.
+    /// The text is no TOML, has an unknown key or a value out of its range, or describes no
+    /// service. The message has the line.
     ///
     /// ```
     /// let error = uthread_model::Scenario::parse("requests = 0").unwrap_err();

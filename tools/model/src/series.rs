@@ -1,10 +1,12 @@
-//! Counts and levels over time, in a bounded number of intervals: their length doubles when the time exceeds them.
+//! Counts and levels over time, in a bounded number of intervals: their length doubles when the
+//! time exceeds them.
 
 use serde::Serialize;
 
 /// Maximum number of intervals: as many as a plot has room for.
 const INTERVALS_MAX: usize = 512;
-/// The first length of an interval in nanoseconds: a tick of the leaky bucket, so that each has as many requests.
+/// The first length of an interval in nanoseconds: a tick of the leaky bucket, so that each has as
+/// many requests.
 const LENGTH_MIN: u64 = 10_000_000;
 
 /// Counts and levels of a simulation over time.

@@ -1,7 +1,7 @@
 //! The simulation: requests arrive, wait, call dependencies and end, in virtual time.
 //!
-//! Requests of clients and jobs of the service are separate: a client that gives up leaves its job behind, and may send the
-//! request again.
+//! Requests of clients and jobs of the service are separate: a client that gives up leaves its job
+//! behind, and may send the request again.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,8 @@ use crate::series::{Gauge, Series};
 use crate::tally::{Failure, Tally};
 use crate::values::nanos;
 
-/// A hundred years in nanoseconds, after which a simulation ends: 64 bits have room for a further event, and nobody waits longer.
+/// A hundred years in nanoseconds, after which a simulation ends: 64 bits have room for a further
+/// event, and nobody waits longer.
 const TIME_MAX: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 /// Maximum time between two attempts, a year: no sum of times exceeds 64 bits.
 const BACKOFF_MAX: u64 = TIME_MAX / 100;
@@ -58,7 +59,8 @@ pub fn simulate(scenario: &Scenario, mode: Mode) -> anyhow::Result<Outcome> {
     Ok(simulation.outcome(scenario, mode))
 }
 
-/// Returns the nanoseconds that a client waits before it tries a request again that it has retried so often.
+/// Returns the nanoseconds that a client waits before it tries a request again that it has retried
+/// so often.
 pub(crate) fn backoff(client: &Client, retries: u64, rng: &mut Rng) -> u64 {
     let factor = 1_u64 << retries.min(DOUBLED_MAX);
     let backoff = nanos(client.backoff).saturating_mul(factor);

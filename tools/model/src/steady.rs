@@ -1,4 +1,5 @@
-//! The rate of successes without start and end: the mean over whole seconds, except for the first two and the last two with a success.
+//! The rate of successes without start and end: the mean over whole seconds, except for the first
+//! two and the last two with a success.
 //!
 //! Published figures of the modeled services have this definition.
 

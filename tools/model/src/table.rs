@@ -1,4 +1,5 @@
-//! The figures of a scenario as a table with a column for each service, for the terminal and for the page.
+//! The figures of a scenario as a table with a column for each service, for the terminal and for
+//! the page.
 
 use std::fmt::Write;
 
@@ -19,7 +20,8 @@ pub(crate) fn load(scenario: &Scenario, outcomes: &[Outcome]) -> String {
     format!("{requests} at {}", rate(offered))
 }
 
-/// Returns rows of cells; the first row has the services, and the first cell of each the name of a figure.
+/// Returns rows of cells; the first row has the services, and the first cell of each the name of a
+/// figure.
 pub(crate) fn rows(outcomes: &[&Outcome]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let mut add = |name: &str, cell: &dyn Fn(&Outcome) -> String| {
@@ -117,7 +119,8 @@ fn model(outcome: &Outcome) -> String {
     )
 }
 
-/// Returns rows of cells with the deviations of real runs from the simulation; none without a real run.
+/// Returns rows of cells with the deviations of real runs from the simulation; none without a real
+/// run.
 pub(crate) fn deviation_rows(simulated: &Simulated) -> Vec<Vec<String>> {
     let deviations = simulated.deviations();
     let most = deviations.iter().max_by_key(|(_, all)| all.len());

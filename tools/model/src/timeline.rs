@@ -1,4 +1,5 @@
-//! Percentiles of latencies over time, in a bounded number of windows: their length doubles when the time exceeds them.
+//! Percentiles of latencies over time, in a bounded number of windows: their length doubles when
+//! the time exceeds them.
 
 use hdrhistogram::Histogram;
 
@@ -6,7 +7,8 @@ use hdrhistogram::Histogram;
 const WINDOWS_MAX: usize = 64;
 /// The first length of a window in nanoseconds.
 const LENGTH_MIN: u64 = 100_000_000;
-/// A percentile differs from the true one by less than a hundredth of it, which a plot does not show.
+/// A percentile differs from the true one by less than a hundredth of it, which a plot does not
+/// show.
 const DIGITS: u8 = 2;
 /// The percentiles of each window.
 pub(crate) const PERCENTS: [f64; 3] = [50.0, 90.0, 99.0];

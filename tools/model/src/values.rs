@@ -11,7 +11,8 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 /// Far longer than any call; a sum of many stays within 64 bits.
 const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// Requests per second. A lower rate simulates years of idleness; at the highest, all arrive at the same time.
+/// Requests per second. A lower rate simulates years of idleness; at the highest, all arrive at the
+/// same time.
 const RATES: RangeInclusive<f64> = 0.001..=1e9;
 /// Retries per first attempt.
 const BUDGETS: RangeInclusive<f64> = 0.0..=1000.0;

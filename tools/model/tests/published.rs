@@ -1,7 +1,7 @@
 //! The figures that were published for the stories, and properties of all simulations.
 //!
-//! The published percentiles are those of the time beyond the call itself: the wait for a thread. The published rates leave out the
-//! first two and the last two seconds.
+//! The published percentiles are those of the time beyond the call itself: the wait for a thread.
+//! The published rates leave out the first two and the last two seconds.
 
 use uthread_model::{Mode, Outcome, Percentile, Scenario, simulate, stories};
 

@@ -49,7 +49,8 @@ pub struct Note {
 const THREAD_LOCAL: &str =
     "the fibers of a worker share its values: `--locals` gives each fiber its own";
 
-/// Ports the text of a file. Text that is not Rust stays, with a note. See the example of the [crate](crate).
+/// Ports the text of a file. Text that is not Rust stays, with a note. See the example of the
+/// [crate](crate).
 pub fn port(source: &str, options: Options) -> Ported {
     // Tokens do not include a byte order mark, which may only start a file.
     let start = source.len() - source.trim_start_matches('\u{feff}').len();
@@ -175,7 +176,8 @@ impl Port<'_> {
         format!("{indent}{} ", &tokens.source[start..tokens.range(at).end])
     }
 
-    /// Returns the first token of an item's visibility, given the token behind it; the given token if there is none.
+    /// Returns the first token of an item's visibility, given the token behind it; the given token
+    /// if there is none.
     fn visibility(&self, at: usize) -> usize {
         let mut first = at;
         if self.tokens.before(at) == ")" {
@@ -233,7 +235,8 @@ impl Port<'_> {
         }
     }
 
-    /// Returns true if `std` is the crate here, and not a module of that name or a variable of a macro.
+    /// Returns true if `std` is the crate here, and not a module of that name or a variable of a
+    /// macro.
     fn begins_path(&self, at: usize) -> bool {
         if !self.follows_colons(at) {
             return self.tokens.before(at) != "$";

@@ -1,4 +1,5 @@
-//! Imports: parses the tree of a `use`, and splits an import that names both ported and other items.
+//! Imports: parses the tree of a `use`, and splits an import that names both ported and other
+//! items.
 //!
 //! ```text
 //!   use std::{fmt, io::{self, Read}};      ->    use std::fmt; use uthread::io::{self, Read};
@@ -84,7 +85,8 @@ impl<'a> Tree<'a> {
         self.path.first().copied()
     }
 
-    /// Returns the decision for each imported name, with a token of the name and its path after the root.
+    /// Returns the decision for each imported name, with a token of the name and its path after the
+    /// root.
     pub(super) fn fates(&self) -> Vec<(usize, String, Fate)> {
         let mut found = Vec::new();
         self.visit(&[], &mut |tree, path| {
@@ -175,7 +177,8 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Parses the elements of the braces that open at the token `at`, and sets `at` to the closing token.
+/// Parses the elements of the braces that open at the token `at`, and sets `at` to the closing
+/// token.
 fn elements<'a>(tokens: &Tokens<'a>, at: &mut usize) -> Option<Vec<Tree<'a>>> {
     let mut found: Vec<Tree<'a>> = Vec::new();
     let between = |from: usize, to: usize| {

@@ -33,7 +33,8 @@ pub struct Finding {
     pub line: usize,
 }
 
-/// Paths, with all below them, and their effects. `libc::write` is missing, as it usually wakes another thread.
+/// Paths, with all below them, and their effects. `libc::write` is missing, as it usually wakes
+/// another thread.
 const EFFECTS: &[(Effect, &[&str])] = &[
     (
         Effect::Blocks,
@@ -98,8 +99,8 @@ const EFFECTS: &[(Effect, &[&str])] = &[
 /// A file without any of these is not parsed: tables of generated code take long.
 const ROOTS: [&str; 5] = ["std", "libc", "parking_lot", "thread_local", "extern"];
 
-/// Returns the places of a file that may keep a fiber's worker from other fibers, in the order of their lines. Leaves out tests
-/// and code for other systems. A text that is not Rust has none.
+/// Returns the places of a file that may keep a fiber's worker from other fibers, in the order of
+/// their lines. Leaves out tests and code for other systems. A text that is not Rust has none.
 ///
 /// ```
 /// use uthread_port::{Effect, scan};

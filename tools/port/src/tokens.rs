@@ -1,4 +1,5 @@
-//! A Rust file as a list of tokens with positions: without comments; a string is one token, and so is `::`.
+//! A Rust file as a list of tokens with positions: without comments; a string is one token, and so
+//! is `::`.
 
 use std::ops::Range;
 use std::str::FromStr;

@@ -1,6 +1,8 @@
-//! Results as JSON with a line for each measurement, so that a comparison of two files shows which measurements differ.
+//! Results as JSON with a line for each measurement, so that a comparison of two files shows which
+//! measurements differ.
 //!
-//! An array or object near the root has a line for each of its elements. One deeper inside is written on a single line.
+//! An array or object near the root has a line for each of its elements. One deeper inside is
+//! written on a single line.
 
 use std::io::{self, Write};
 
@@ -10,8 +12,8 @@ use serde_json::ser::Formatter;
 
 use crate::results::Results;
 
-/// Containers around a [`Round`](crate::results::Round), each with a line for each of its elements: results, studies, study,
-/// panels, panel, rounds, point, subject.
+/// Containers around a [`Round`](crate::results::Round), each with a line for each of its elements:
+/// results, studies, study, panels, panel, rounds, point, subject.
 const DEPTH_MAX: usize = 8;
 
 /// Formats results as JSON that ends with a newline.
@@ -155,7 +157,8 @@ mod tests {
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
     }
 
-    /// Reading a report and writing it again must not change it: a run adds its studies to those of the committed report.
+    /// Reading a report and writing it again must not change it: a run adds its studies to those of
+    /// the committed report.
     #[test]
     fn the_committed_report_is_written_as_it_was_read() {
         let text = format(&serde_json::from_str(COMMITTED).unwrap()).unwrap();

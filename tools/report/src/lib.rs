@@ -1,7 +1,8 @@
-//! Measures subjects side by side and reports the results: a study is a plan and a closure that measures one cell of it.
+//! Measures subjects side by side and reports the results: a study is a plan and a closure that
+//! measures one cell of it.
 //!
-//! The README describes the rules of a measurement and the structure. `uthread iobench` and the benchmarks of the repository
-//! share this crate; `uthread model` draws its page with it.
+//! The README describes the rules of a measurement and the structure. `uthread iobench` and the
+//! benchmarks of the repository share this crate; `uthread model` draws its page with it.
 
 #![forbid(unsafe_code)]
 

@@ -3,7 +3,8 @@
 use crate::measure::stats::{Ratio, Verdict};
 use crate::results::{Metric, Panel, Study, significant};
 
-/// Formats a study with the medians of its rounds; a drawn metric also has the ratio to the first subject.
+/// Formats a study with the medians of its rounds; a drawn metric also has the ratio to the first
+/// subject.
 #[must_use]
 pub fn show(study: &Study) -> String {
     let mut text = format!("\n# {}\n\n", study.title);

@@ -9,8 +9,9 @@ use anyhow::{Context, Result, ensure};
 ///
 /// # Errors
 ///
-/// The last line on its standard error, without the name of the program, if it has failed; its exit status if there is none, or if a
-/// signal has killed it. Any other error if the command cannot be run.
+/// The last line on its standard error, without the name of the program, if it has failed; its exit
+/// status if there is none, or if a signal has killed it. Any other error if the command cannot be
+/// run.
 pub fn output(command: &mut Command) -> Result<String> {
     let path = Path::new(command.get_program()).to_owned();
     let output = command

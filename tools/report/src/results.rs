@@ -1,7 +1,9 @@
-//! The results of the studies as data: enough to draw the page again, to judge the targets and to check a claim.
+//! The results of the studies as data: enough to draw the page again, to judge the targets and to
+//! check a claim.
 //!
-//! A study compares several subjects. Each of its panels varies one thing from point to point. In each round, every subject
-//! is measured once at each point, so that figures of the same round and point make a pair.
+//! A study compares several subjects. Each of its panels varies one thing from point to point. In
+//! each round, every subject is measured once at each point, so that figures of the same round and
+//! point make a pair.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +35,8 @@ pub struct Study {
     pub title: String,
     /// The question that it answers.
     pub question: String,
-    /// Date, build and machine, as names and values in the order to be shown. Empty until something was measured.
+    /// Date, build and machine, as names and values in the order to be shown. Empty until something
+    /// was measured.
     pub facts: Facts,
     /// Details of the measurement, beyond those of all studies.
     pub notes: Vec<String>,
@@ -125,7 +128,8 @@ pub struct Limit {
 pub enum Round {
     /// It succeeded.
     Taken {
-        /// One for each metric; `None` where a metric does not apply or was not measured in this round.
+        /// One for each metric; `None` where a metric does not apply or was not measured in this
+        /// round.
         figures: Vec<Option<f64>>,
         /// CPU use meanwhile.
         usage: Usage,
@@ -278,7 +282,8 @@ impl Panel {
         self.metrics.iter().position(|metric| metric.name == name)
     }
 
-    /// Describes a point in words: "1 connection", "10,000 connections", "queue depth 32", "20 % of capacity", "16 at a time".
+    /// Describes a point in words: "1 connection", "10,000 connections", "queue depth 32", "20 % of
+    /// capacity", "16 at a time".
     #[must_use]
     pub fn place(&self, point: usize) -> String {
         let (axis, label) = (&self.axis, &self.points[point].label);

@@ -1,7 +1,8 @@
 //! Lines on stdout and stderr, without the panics of `println!`.
 //!
-//! Output to a pipe without a reader is dropped, as behind `| head`: a study that runs for an hour writes its results to files too. Any
-//! other error of stdout, such as that of a full disk, is kept for the end of the program.
+//! Output to a pipe without a reader is dropped, as behind `| head`: a study that runs for an hour
+//! writes its results to files too. Any other error of stdout, such as that of a full disk, is kept
+//! for the end of the program.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
@@ -29,7 +30,8 @@ pub fn say_line(line: fmt::Arguments<'_>) {
     keep_error(writeln!(io::stdout(), "{line}"));
 }
 
-/// Checks that stdout has taken all lines, if it has a reader. Called once, at the end of a program.
+/// Checks that stdout has taken all lines, if it has a reader. Called once, at the end of a
+/// program.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! Reading files that are not in memory: several of them by one job of the thread pool.
 //!
-//! A chain of requests for such a file is handed from thread to thread by the kernel, and wakes the worker for each file. A thread that
-//! opens, reads and closes some files in turn wakes it once.
+//! A chain of requests for such a file is handed from thread to thread by the kernel, and wakes the
+//! worker for each file. A thread that opens, reads and closes some files in turn wakes it once.
 
 use std::io::{self, Read};
 
@@ -12,8 +12,8 @@ use crate::contents;
 use crate::directory::FileEntry;
 use crate::task::{Target, Task};
 
-/// Reads those files that fit into the buffer, one after another, and sets their [`Task::text`]. The others, and those that
-/// cannot be read, are read when they are searched.
+/// Reads those files that fit into the buffer, one after another, and sets their [`Task::text`].
+/// The others, and those that cannot be read, are read when they are searched.
 ///
 /// Returns `true` if a file was not in memory.
 pub(crate) fn read(tasks: &mut [Task], buffer: &mut [u8]) -> bool {
@@ -43,7 +43,8 @@ fn read_once(entry: &FileEntry, buffer: &mut [u8]) -> io::Result<usize> {
     contents::open(entry)?.read(buffer)
 }
 
-/// Returns the number of times that the thread has waited. The time that it takes tells less: other threads may have the CPUs.
+/// Returns the number of times that the thread has waited. The time that it takes tells less: other
+/// threads may have the CPUs.
 fn waits() -> Result<i64, Errno> {
     getrusage(UsageWho::RUSAGE_THREAD).map(|usage| usage.voluntary_context_switches())
 }

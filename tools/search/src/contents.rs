@@ -19,7 +19,8 @@ use crate::directory::FileEntry;
 use crate::page::StreamPage;
 use crate::search::Search;
 
-/// The bytes read at once: most files of a source tree are shorter, and it stays in the cache of a CPU until it is searched.
+/// The bytes read at once: most files of a source tree are shorter, and it stays in the cache of a
+/// CPU until it is searched.
 pub(crate) const CHUNK_BYTES: usize = 256 * 1024;
 /// The bytes read ahead at once: waking another worker takes as long as copying a part of them.
 const AHEAD_BYTES: usize = 1024 * 1024;
@@ -31,7 +32,8 @@ const ALONE_CHUNKS: usize = 64;
 const SEARCHER_BYTES: usize = 64 * 1024;
 /// The size up to which a searcher may keep a buffer that has grown.
 const KEPT_BYTES: usize = 1024 * 1024;
-/// How far the times of a file may be behind the clock: the kernel's clock for them advances by up to 10 ms at once.
+/// How far the times of a file may be behind the clock: the kernel's clock for them advances by up
+/// to 10 ms at once.
 const CLOCK_STEP: Duration = Duration::from_millis(20);
 
 /// The beginning of a file.
@@ -42,8 +44,8 @@ pub(crate) enum Start {
     Longer(usize, File),
 }
 
-/// Reads a file found in a directory into the buffer. `since` is a time before the call. With `reads_here`, a file of a disk is read
-/// by system calls of the worker.
+/// Reads a file found in a directory into the buffer. `since` is a time before the call. With
+/// `reads_here`, a file of a disk is read by system calls of the worker.
 ///
 /// # Errors
 ///
@@ -66,7 +68,8 @@ pub(crate) fn start(
         return Ok(Start::Whole(count));
     }
     let mut file = open(entry)?;
-    // What was read may be of another file, which this one has replaced, or this one has been written since.
+    // What was read may be of another file, which this one has replaced, or this one has been
+    // written since.
     let count = if folder.has_whole_reads && is_older(&file.metadata()?, since) {
         count
     } else {
@@ -107,9 +110,10 @@ fn is_older(metadata: &Metadata, time: SystemTime) -> bool {
 
 /// The rest of a file as a stream. Its chunks are read ahead by another worker if one is idle.
 ///
-/// Copying out of the page cache takes as long as searching, so one worker copies while another one searches. Nobody knows
-/// beforehand whether a worker will be idle. With each chunk that the stream reads itself it offers the others to a new fiber. An
-/// idle worker steals the fiber, which reads from then on; if it starts on the stream's own worker, it ends at once.
+/// Copying out of the page cache takes as long as searching, so one worker copies while another one
+/// searches. Nobody knows beforehand whether a worker will be idle. With each chunk that the stream
+/// reads itself it offers the others to a new fiber. An idle worker steals the fiber, which reads
+/// from then on; if it starts on the stream's own worker, it ends at once.
 pub(crate) struct Ahead<'a> {
     job: Arc<Job>,
     /// The chunk that the stream has read itself, or the beginning of the file.
@@ -228,8 +232,8 @@ impl<'a> Ahead<'a> {
 }
 
 impl Read for Ahead<'_> {
-    /// Fills the buffer, as a read from a file does: where a binary file is cut off depends on that. Less is returned at the end
-    /// of the file, and behind what a pipe has had.
+    /// Fills the buffer, as a read from a file does: where a binary file is cut off depends on
+    /// that. Less is returned at the end of the file, and behind what a pipe has had.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut count = 0;
         while count < buffer.len() && !self.is_at_end {
@@ -297,10 +301,11 @@ impl Source {
     }
 }
 
-/// A stream that counts what is searched, prints what is found, and notices whether it has made the searcher's buffer grow.
+/// A stream that counts what is searched, prints what is found, and notices whether it has made the
+/// searcher's buffer grow.
 ///
-/// A searcher keeps a buffer that a long line has made grow. The next binary file would be cut off elsewhere, and each reader
-/// would keep the memory.
+/// A searcher keeps a buffer that a long line has made grow. The next binary file would be cut off
+/// elsewhere, and each reader would keep the memory.
 pub(crate) struct Watched<'a, R> {
     stream: R,
     /// Where lines go that are printed as they are found.
@@ -326,8 +331,9 @@ impl<'a, R: Read> Watched<'a, R> {
         }
     }
 
-    /// Returns `true` if the searcher is to be replaced: after any growth if the next file may be binary, else if it would keep much
-    /// memory. Long lines that are decoded are not noticed, so a long stream counts as one.
+    /// Returns `true` if the searcher is to be replaced: after any growth if the next file may be
+    /// binary, else if it would keep much memory. Long lines that are decoded are not noticed, so a
+    /// long stream counts as one.
     pub(crate) fn has_worn_out(&self, may_be_binary: bool) -> bool {
         let kept = if may_be_binary {
             SEARCHER_BYTES

@@ -1,4 +1,5 @@
-//! The descriptors of a search: bounded by what the process may still open, so that no file is skipped for want of one.
+//! The descriptors of a search: bounded by what the process may still open, so that no file is
+//! skipped for want of one.
 //!
 //! ```text
 //!   the limit of the process
@@ -15,15 +16,16 @@ use anyhow::ensure;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The descriptors of a reader: a directory, a file or an ignore file in it, and a file whose reading ahead has not ended yet.
+/// The descriptors of a reader: a directory, a file or an ignore file in it, and a file whose
+/// reading ahead has not ended yet.
 const PER_READER: usize = 3;
 /// The descriptors of a worker: those of a ring, its eventfd and its epoll instance.
 const PER_WORKER: usize = 4;
 /// Left for what the workers open while they run.
 const SPARE: usize = 4;
 
-/// Raises the limit of open files as far as the process may, and returns it. The default is low for the sake of programs that call
-/// `select(2)`, and workers and readers are bounded by it.
+/// Raises the limit of open files as far as the process may, and returns it. The default is low for
+/// the sake of programs that call `select(2)`, and workers and readers are bounded by it.
 pub(crate) fn raise_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -64,7 +66,8 @@ pub(crate) struct Descriptors {
 pub(crate) struct Kept(Arc<AtomicUsize>);
 
 impl Descriptors {
-    /// Divides what is left between at most `wanted` readers, `others` that need as much as a reader, and directories.
+    /// Divides what is left between at most `wanted` readers, `others` that need as much as a
+    /// reader, and directories.
     ///
     /// # Errors
     ///

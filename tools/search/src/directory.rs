@@ -1,7 +1,8 @@
 //! Listing directories, a part at a time.
 //!
-//! A directory in memory is listed on the worker, as a thread pool would take longer to be reached than the list. While the
-//! last lists had to wait for a disk, the next ones go to the pool, so that the worker and its files in flight go on.
+//! A directory in memory is listed on the worker, as a thread pool would take longer to be reached
+//! than the list. While the last lists had to wait for a disk, the next ones go to the pool, so
+//! that the worker and its files in flight go on.
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::io;
@@ -20,7 +21,8 @@ use crate::plan::Selection;
 
 /// A list that takes longer may have waited for a disk: one from memory takes about 10 us.
 const WAIT_MIN: Duration = Duration::from_micros(200);
-/// Number of such lists in a row that are due to a disk: a single one may as well have been preempted.
+/// Number of such lists in a row that are due to a disk: a single one may as well have been
+/// preempted.
 const WAITS_MIN: u32 = 3;
 /// A part ends after so many entries, which bounds what is held for a directory of a million files.
 const PART_ENTRIES: usize = 1000;
@@ -84,7 +86,8 @@ pub(crate) struct Folder {
     pub(crate) printed: PathBuf,
     /// `None` if the directory is opened again for its files, as too many are open.
     kept: Option<Arc<Opened>>,
-    /// `true` if a read from a file of this file system returns fewer bytes than wanted only at the end of the file.
+    /// `true` if a read from a file of this file system returns fewer bytes than wanted only at the
+    /// end of the file.
     pub(crate) has_whole_reads: bool,
 }
 
@@ -121,7 +124,8 @@ pub(crate) struct Lister {
     follow: bool,
     one_file_system: bool,
     descriptors: Descriptors,
-    /// Device and inode of the file that stdout writes to, which is not searched: it would never end.
+    /// Device and inode of the file that stdout writes to, which is not searched: it would never
+    /// end.
     output: Option<(u64, u64)>,
     /// Number of lists in a row that may have waited for a disk.
     waits: AtomicU32,
@@ -246,7 +250,8 @@ impl Lister {
         self.waits.load(Ordering::Relaxed) >= WAITS_MIN
     }
 
-    /// Returns `true` if a read from a file of this directory returns fewer bytes than wanted only at the end of the file.
+    /// Returns `true` if a read from a file of this directory returns fewer bytes than wanted only
+    /// at the end of the file.
     fn has_whole_reads(&self, dir: &Dir, status: &Stat) -> bool {
         let mut known = self
             .file_systems
@@ -364,7 +369,8 @@ impl Lister {
                 }
             }
         }
-        // Like a link that leads nowhere, it is an error whether or not what it leads to is ignored.
+        // Like a link that leads nowhere, it is an error whether or not what it leads to is
+        // ignored.
         if let Some(found) = status.filter(|_| is_link)
             && let Some(seen) = place.above.as_ref().and_then(|above| above.find(&found))
         {
@@ -448,8 +454,8 @@ fn kind_of(status: &Stat) -> FileType {
     FileType::from_raw_mode(status.st_mode)
 }
 
-/// Returns `true` on file systems of disks and of memory. Those of networks, of other programs and of the kernel may return a part
-/// of what is wanted.
+/// Returns `true` on file systems of disks and of memory. Those of networks, of other programs and
+/// of the kernel may return a part of what is wanted.
 fn is_with_whole_reads(dir: &Dir) -> bool {
     const BTRFS: u32 = 0x9123_683e;
     const EXT: u32 = 0xef53;

@@ -1,7 +1,8 @@
 //! Which entries of a directory are searched: ignore files, globs, types, hidden files.
 //!
-//! Looking for ignore files takes seven system calls for each directory, which resolve its path each time. So it is left out for
-//! *plain* directories: those that no ignore file can have a rule for, as neither they nor the directories above have one.
+//! Looking for ignore files takes seven system calls for each directory, which resolve its path
+//! each time. So it is left out for *plain* directories: those that no ignore file can have a rule
+//! for, as neither they nor the directories above have one.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -15,14 +16,15 @@ use rustix::path::Arg;
 
 use crate::plan::Selection;
 
-/// Entries of a directory that may have rules, or make those of git hold. A file of git has none outside a repository, but errors in it
-/// are reported.
+/// Entries of a directory that may have rules, or make those of git hold. A file of git has none
+/// outside a repository, but errors in it are reported.
 const WITH_RULES: [&str; 5] = [".git", ".jj", ".gitignore", ".ignore", ".rgignore"];
 
-/// The selection for one of the paths that the user names. A matcher collects the ignore files of the directories it has seen and
-/// serves one caller at a time, so there are as many as callers.
+/// The selection for one of the paths that the user names. A matcher collects the ignore files of
+/// the directories it has seen and serves one caller at a time, so there are as many as callers.
 pub(crate) struct Filter {
-    /// `None` if every file is searched. Of a plain path, it is set for the first directory beneath it that is not plain.
+    /// `None` if every file is searched. Of a plain path, it is set for the first directory beneath
+    /// it that is not plain.
     fresh: OnceLock<Option<IncrementalIgnore>>,
     idle: Mutex<Vec<IncrementalIgnore>>,
     /// `true` if the path is a plain directory, apart from what it contains.
@@ -37,8 +39,8 @@ impl Filter {
         paths: &[PathBuf],
         selection: &Selection,
     ) -> (Vec<Filter>, Vec<ignore::Error>) {
-        // Files that the user names are searched in any case. Reading the configuration of git takes a third of the instructions of a
-        // search in one.
+        // Files that the user names are searched in any case. Reading the configuration of git
+        // takes a third of the instructions of a search in one.
         let is_selective = !selection.is_everything()
             && (paths.iter().any(|path| path.is_dir()) || !selection.ignore.named.is_empty());
         let is_plain = is_selective
@@ -64,8 +66,9 @@ impl Filter {
         (paths.iter().map(filter).collect(), errors)
     }
 
-    /// Calls `select` with a test of paths relative to the one that the user names, which returns `true` for what is searched. Also
-    /// returns the errors in ignore files that were read meanwhile. The paths are in one directory, plain or not.
+    /// Calls `select` with a test of paths relative to the one that the user names, which returns
+    /// `true` for what is searched. Also returns the errors in ignore files that were read
+    /// meanwhile. The paths are in one directory, plain or not.
     pub(crate) fn with<R>(
         &self,
         is_plain: bool,

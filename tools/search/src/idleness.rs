@@ -21,7 +21,8 @@ impl Times {
         }
     }
 
-    /// Returns `true` if the worker has been idle most of the time since: then the files were not in memory.
+    /// Returns `true` if the worker has been idle most of the time since: then the files were not
+    /// in memory.
     pub(crate) fn was_idle(&self) -> bool {
         let end = Times::now();
         if end.worker != self.worker {

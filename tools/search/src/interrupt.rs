@@ -1,4 +1,5 @@
-//! Ctrl-C: what was found is printed, and the terminal is left without colors and without a half-erased line.
+//! Ctrl-C: what was found is printed, and the terminal is left without colors and without a
+//! half-erased line.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,13 +13,15 @@ use crate::output::Output;
 
 /// Ends colors, and erases the line of the cursor.
 const RESTORE: &[u8] = b"\x1b[0m\r\x1b[K";
-/// Time to print what was found: longer than readers take to end the search of a part of a file. People notice a longer delay.
+/// Time to print what was found: longer than readers take to end the search of a part of a file.
+/// People notice a longer delay.
 const PRINT_MAX: Duration = Duration::from_millis(500);
 /// How often to look whether all is printed.
 const STEP: Duration = Duration::from_millis(1);
 
-/// Lets a signal that ends the process print what was found, and restore the terminal if there is one. The process still ends by the
-/// signal, so that shells notice. A signal that the parent process ignores stays ignored.
+/// Lets a signal that ends the process print what was found, and restore the terminal if there is
+/// one. The process still ends by the signal, so that shells notice. A signal that the parent
+/// process ignores stays ignored.
 ///
 /// A thread waits for it, as the workers may be busy.
 ///
@@ -61,7 +64,8 @@ fn print(output: Arc<Output>) {
     let _ = is_done.recv_timeout(2 * PRINT_MAX);
 }
 
-/// Returns the set of the signals that are ignored: bit 0 for signal 1. Empty if that cannot be told.
+/// Returns the set of the signals that are ignored: bit 0 for signal 1. Empty if that cannot be
+/// told.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

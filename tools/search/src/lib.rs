@@ -1,8 +1,10 @@
-//! Finds text in the files of directory trees: ripgrep's options, matchers and output, on user-level threads.
+//! Finds text in the files of directory trees: ripgrep's options, matchers and output, on
+//! user-level threads.
 //!
-//! [`run`] does what `uthread search` does. Matching, ignore rules, file types and printing are ripgrep's own crates. Walking, opening,
-//! reading and scheduling are done here, on fibers: readers take directories and files from a common queue, and each
-//! waits for its own file only. The README has the structure.
+//! [`run`] does what `uthread search` does. Matching, ignore rules, file types and printing are
+//! ripgrep's own crates. Walking, opening, reading and scheduling are done here, on fibers: readers
+//! take directories and files from a common queue, and each waits for its own file only. The README
+//! has the structure.
 
 #![forbid(unsafe_code)]
 
@@ -53,7 +55,8 @@ use search::Search;
 ///
 /// # Errors
 ///
-/// The options are wrong, the workers cannot start, or too few descriptors are left to search. What happens later is reported while the search goes on.
+/// The options are wrong, the workers cannot start, or too few descriptors are left to search. What
+/// happens later is reported while the search goes on.
 ///
 /// ```
 /// use clap::Parser;
@@ -76,8 +79,9 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Searches like [`run`] on the runtime that `start` returns. Never drops it: a process that has searched ends, and ends sooner if it
-/// does not wait for its workers. Raises the limit of open files of the process as far as that is allowed.
+/// Searches like [`run`] on the runtime that `start` returns. Never drops it: a process that has
+/// searched ends, and ends sooner if it does not wait for its workers. Raises the limit of open
+/// files of the process as far as that is allowed.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! The output on stdout and stderr: results in whole files, or as they are found in a pipe; messages in whole lines.
+//! The output on stdout and stderr: results in whole files, or as they are found in a pipe;
+//! messages in whole lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -21,7 +22,8 @@ const BEHIND_MAX: usize = 8 * 1024 * 1024;
 
 /// Stdout and stderr, shared by all readers.
 ///
-/// One reader at a time writes to stdout. It also writes what others print in the meantime, so that they go on searching.
+/// One reader at a time writes to stdout. It also writes what others print in the meantime, so that
+/// they go on searching.
 pub(crate) struct Output {
     state: Mutex<State>,
     changed: Condvar,
@@ -56,7 +58,8 @@ struct State {
     early: BTreeMap<u64, Vec<u8>>,
     /// The position of the next file in the order.
     next: u64,
-    /// `true` once the search has ended early: nothing more is printed, as the results before may never come.
+    /// `true` once the search has ended early: nothing more is printed, as the results before may
+    /// never come.
     is_stopped: bool,
     shows_progress: bool,
 }
@@ -156,7 +159,8 @@ impl Output {
         drop(self.changed.wait_while(self.lock(), is_writing));
     }
 
-    /// Prints the complete result of a file, which may be empty. Takes a result that waits for others.
+    /// Prints the complete result of a file, which may be empty. Takes a result that waits for
+    /// others.
     pub(crate) fn print(&self, place: Place, result: &mut Vec<u8>) {
         let mut state = self.lock();
         match place {
@@ -178,8 +182,8 @@ impl Output {
         self.write(state);
     }
 
-    /// Prints a part of a result that is too large to be kept, once it is its turn. No other result is printed until
-    /// [`end`](Output::end).
+    /// Prints a part of a result that is too large to be kept, once it is its turn. No other result
+    /// is printed until [`end`](Output::end).
     pub(crate) fn print_part(&self, place: Place, part: &[u8]) {
         let mut state = self.lock();
         let holder = match place {
@@ -199,8 +203,8 @@ impl Output {
         self.write(state);
     }
 
-    /// Prints lines of a stream, which may never end, so that others do not wait for its end. Theirs may have been printed since the
-    /// last lines; then `heading` is repeated.
+    /// Prints lines of a stream, which may never end, so that others do not wait for its end.
+    /// Theirs may have been printed since the last lines; then `heading` is repeated.
     pub(crate) fn print_lines(&self, reader: u64, heading: &[u8], lines: &[u8]) {
         let mut state = self.wait_while(self.lock(), |state| state.held_by.is_some());
         let separator = self.separator.as_deref();

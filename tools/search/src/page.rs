@@ -12,12 +12,14 @@ use crate::output::{Output, Place};
 
 /// Lines of a stream are collected up to this size while more are there.
 const STREAM_BYTES: usize = 32 * 1024;
-/// Maximum size of a result that is kept until its file has been searched. A larger one is printed in parts, and the others behind it.
+/// Maximum size of a result that is kept until its file has been searched. A larger one is printed
+/// in parts, and the others behind it.
 const KEPT_MAX: usize = 1024 * 1024;
 
-/// Stands for the path of a file in what a printer writes, recognized by its length and address. A printer resolves the links of a path
-/// before it prints it, whether or not it prints hyperlinks, which is a system call for each directory on the way. It fails at once
-/// for this one. Printers write no constant of this length, so no comparison is left where they write one.
+/// Stands for the path of a file in what a printer writes, recognized by its length and address. A
+/// printer resolves the links of a path before it prints it, whether or not it prints hyperlinks,
+/// which is a system call for each directory on the way. It fails at once for this one. Printers
+/// write no constant of this length, so no comparison is left where they write one.
 static PATH: [u8; 19] = *b"\0path of the file\0\0";
 
 /// Text with or without colors, to be written at once unless it is large.
@@ -165,7 +167,8 @@ impl<'a> Page<'a> {
 }
 
 impl io::Write for Page<'_> {
-    /// Called several times for each match. As it never fails and does little, it becomes a part of what the printers do.
+    /// Called several times for each match. As it never fails and does little, it becomes a part of
+    /// what the printers do.
     #[inline(always)]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.len() == PATH.len() && bytes.as_ptr() == PATH.as_ptr() {
@@ -221,7 +224,8 @@ impl WriteColor for Page<'_> {
 }
 
 impl StreamPage<'_> {
-    /// Calls `read`, which may wait for more of the stream, once what was found before has been printed.
+    /// Calls `read`, which may wait for more of the stream, once what was found before has been
+    /// printed.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Counting lines in a large file: all idle workers search parts of it.
 //!
-//! A part begins and ends with lines. It has the lines that begin behind its own position in the file, up to the position of the
-//! next part, and those of the first part begin at once. So each line belongs to one part, and a worker needs no other part to find
-//! its lines.
+//! A part begins and ends with lines. It has the lines that begin behind its own position in the
+//! file, up to the position of the next part, and those of the first part begin at once. So each
+//! line belongs to one part, and a worker needs no other part to find its lines.
 
 use std::io;
 use std::ops::Range;
@@ -20,18 +20,22 @@ use uthread::thread::Scope;
 
 use crate::search::Search;
 
-/// The distance of the parts: what a worker reads stays in the cache of its CPU until it is searched.
+/// The distance of the parts: what a worker reads stays in the cache of its CPU until it is
+/// searched.
 const PART_BYTES: usize = 256 * 1024;
 /// Read behind a part, for the end of its last line.
 const TAIL_BYTES: usize = 4 * 1024;
 /// Maximum length of the last line of a part behind the part.
 const TAIL_BYTES_MAX: usize = 64 * 1024;
-/// Minimum size of a file that is searched in parts. One worker has searched a smaller one before another has woken up.
+/// Minimum size of a file that is searched in parts. One worker has searched a smaller one before
+/// another has woken up.
 const FILE_BYTES_MIN: u64 = 4 << 20;
-/// How far behind a match a stream may have read: a buffer that the longest line of a part has made grow.
+/// How far behind a match a stream may have read: a buffer that the longest line of a part has made
+/// grow.
 const BEHIND_MATCH_BYTES: u64 = 3 * PART_BYTES as u64;
 
-/// Counts the matching lines of a large file, which several workers search. Returns `None` if it is to be searched as a stream.
+/// Counts the matching lines of a large file, which several workers search. Returns `None` if it is
+/// to be searched as a stream.
 pub(crate) fn count_lines(
     search: &Search<'_>,
     matcher: &RegexMatcher,
@@ -79,8 +83,9 @@ struct State {
 }
 
 impl Parts<'_> {
-    /// Returns the number of lines that match in a file of this size, or some of them if any is enough. Returns `None` if the file
-    /// is to be searched as a stream instead: it is binary, begins with a byte order mark, or has a very long line.
+    /// Returns the number of lines that match in a file of this size, or some of them if any is
+    /// enough. Returns `None` if the file is to be searched as a stream instead: it is binary,
+    /// begins with a byte order mark, or has a very long line.
     ///
     /// # Errors
     ///
@@ -138,7 +143,8 @@ impl Parts<'_> {
                 state.stop_at(0);
                 return Ok(());
             };
-            // Nobody knows whether another worker is idle. If one is, it steals the fiber during the search.
+            // Nobody knows whether another worker is idle. If one is, it steals the fiber during
+            // the search.
             if state.workers().len() < self.search.workers {
                 scope.spawn(move || self.run(scope, state));
             }
@@ -160,7 +166,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Reads the lines of a part. Returns where they are in the buffer, or `None` if the file is to be searched as a stream.
+    /// Reads the lines of a part. Returns where they are in the buffer, or `None` if the file is to
+    /// be searched as a stream.
     fn read_lines(&self, buffer: &mut [u8], position: u64) -> io::Result<Option<Range<usize>>> {
         let is_first = position == 0;
         let tail = PART_BYTES + TAIL_BYTES;
@@ -202,7 +209,8 @@ impl Parts<'_> {
 }
 
 impl State {
-    /// Adds the worker of the calling fiber. Returns `false` if another one of its fibers has done so.
+    /// Adds the worker of the calling fiber. Returns `false` if another one of its fibers has done
+    /// so.
     fn join(&self) -> bool {
         let worker = thread::current().id();
         let mut workers = self.workers();

@@ -227,7 +227,8 @@ fn search<S: Sink<Error = io::Error>>(
     }
 }
 
-/// Passes on what is found in a text until the search of all files ends. A line that has begun is printed to its end.
+/// Passes on what is found in a text until the search of all files ends. A line that has begun is
+/// printed to its end.
 struct UntilEnd<'a, S> {
     sink: S,
     output: &'a Output,

@@ -1,4 +1,5 @@
-//! Searching the output of other programs: of decompressors, and of one that the user names for all files.
+//! Searching the output of other programs: of decompressors, and of one that the user names for all
+//! files.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Read};
@@ -112,7 +113,8 @@ impl Running {
         })
     }
 
-    /// Waits until the program has ended. One that could not write all of its output may fail without a word.
+    /// Waits until the program has ended. One that could not write all of its output may fail
+    /// without a word.
     ///
     /// # Errors
     ///

@@ -14,8 +14,8 @@ use crate::search::Search;
 const APPEARS_AFTER: Duration = Duration::from_secs(1);
 const CHANGES_AFTER: Duration = Duration::from_millis(200);
 
-/// Shows the progress of a search until the returned value is dropped, if there is a terminal and nobody reads the results
-/// through a pipe.
+/// Shows the progress of a search until the returned value is dropped, if there is a terminal and
+/// nobody reads the results through a pipe.
 pub(crate) fn show<'scope>(
     scope: &'scope Scope<'scope, '_>,
     search: &'scope Search<'_>,

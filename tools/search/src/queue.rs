@@ -1,20 +1,21 @@
-//! The work that is left: a stack that all readers share, and the end of the search once it is empty.
+//! The work that is left: a stack that all readers share, and the end of the search once it is
+//! empty.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 
 use uthread::sync::{Condvar, Mutex, MutexGuard};
 
-/// Maximum number of files that a reader takes at once: few, so that the readers end at the same time, and enough for one lock
-/// per some files.
+/// Maximum number of files that a reader takes at once: few, so that the readers end at the same
+/// time, and enough for one lock per some files.
 const FILES_AT_ONCE: usize = 4;
 
 /// Work that readers take from each other.
 pub(crate) struct Queue<D, F> {
     state: Mutex<State<D, F>>,
     changed: Condvar,
-    /// Readers take the newest directories and files, which bounds the queue by the depth of the tree, or the oldest, in
-    /// the order of the output.
+    /// Readers take the newest directories and files, which bounds the queue by the depth of the
+    /// tree, or the oldest, in the order of the output.
     newest_first: bool,
 }
 
@@ -55,8 +56,8 @@ impl<D, F> Queue<D, F> {
         self.lock().busy += 1;
     }
 
-    /// Adds work. Readers take the last of the directories first, and files before directories. Returns the number of
-    /// readers that could do with it at once, without those that have waited.
+    /// Adds work. Readers take the last of the directories first, and files before directories.
+    /// Returns the number of readers that could do with it at once, without those that have waited.
     pub(crate) fn add(&self, directories: Vec<D>, files: Vec<F>) -> usize {
         let added = directories.len() + files.len().div_ceil(FILES_AT_ONCE);
         let mut state = self.lock();

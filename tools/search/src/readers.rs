@@ -6,10 +6,11 @@ use std::thread::ThreadId;
 
 use grep_regex::RegexMatcher;
 
-/// Number of readers that a worker runs while files are in memory: one searches while the other waits to print. Each more has a page of
-/// its own, which is in no cache when its turn comes.
+/// Number of readers that a worker runs while files are in memory: one searches while the other
+/// waits to print. Each more has a page of its own, which is in no cache when its turn comes.
 const READERS_PER_WORKER: usize = 2;
-/// Maximum number of readers that a worker runs, and so of files in flight: enough to keep a disk busy.
+/// Maximum number of readers that a worker runs, and so of files in flight: enough to keep a disk
+/// busy.
 pub(crate) const READERS_PER_WORKER_MAX: usize = 64;
 
 /// The readers that run.
@@ -20,14 +21,15 @@ pub(crate) struct Readers {
     /// [`READERS_PER_WORKER_MAX`] for each worker, or fewer if they could not open their files.
     limit: usize,
     on_worker: HashMap<ThreadId, (usize, Arc<RegexMatcher>)>,
-    /// A matcher has memory for one search at a time that it reaches without a lock, on the thread that has first used it. So each
-    /// worker has its own.
+    /// A matcher has memory for one search at a time that it reaches without a lock, on the thread
+    /// that has first used it. So each worker has its own.
     matcher: Option<RegexMatcher>,
     started: u64,
 }
 
 impl Readers {
-    /// Returns the count for a search that has not begun, by this number of workers and at most `limit` readers.
+    /// Returns the count for a search that has not begun, by this number of workers and at most
+    /// `limit` readers.
     pub(crate) fn new(workers: usize, limit: usize, matcher: Option<RegexMatcher>) -> Readers {
         Readers {
             count: 0,
@@ -53,8 +55,8 @@ impl Readers {
         may_grow
     }
 
-    /// Returns the number and the matcher of an added reader that starts on this one of `workers`. Removes the reader, and returns `None`, if
-    /// the worker has enough.
+    /// Returns the number and the matcher of an added reader that starts on this one of `workers`.
+    /// Removes the reader, and returns `None`, if the worker has enough.
     pub(crate) fn start_on(
         &mut self,
         worker: ThreadId,

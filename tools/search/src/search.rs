@@ -21,11 +21,12 @@ use crate::queue::Queue;
 use crate::readers::{READERS_PER_WORKER_MAX, Readers};
 use crate::task::Task;
 
-/// Maximum number of large files that a worker searches at a time, as each takes as much memory as its longest line.
+/// Maximum number of large files that a worker searches at a time, as each takes as much memory as
+/// its longest line.
 const STREAMS_PER_WORKER: usize = 2;
 
-/// How long to wait before a file is opened again that could not be for want of a descriptor: other processes do not notify
-/// this one of descriptors that become free.
+/// How long to wait before a file is opened again that could not be for want of a descriptor: other
+/// processes do not notify this one of descriptors that become free.
 const SHORTAGE_STEP: Duration = Duration::from_millis(10);
 /// Number of such waits after which the user is told, as the search may seem to hang.
 const SHORTAGE_STEPS_SILENT: usize = 100;
@@ -36,7 +37,8 @@ pub(crate) struct Search<'a> {
     pub(crate) queue: Queue<Directory, Task>,
     pub(crate) output: &'a Output,
     lister: Lister,
-    /// Messages about ignore files, each of which is printed once, although every reader may read the file.
+    /// Messages about ignore files, each of which is printed once, although every reader may read
+    /// the file.
     ignore_messages: Mutex<HashSet<String>>,
     has_reported_shortage: AtomicBool,
     pub(crate) streams: Semaphore,
@@ -184,8 +186,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Calls `open`, and again whenever it fails for want of a descriptor, until it succeeds or the search is over. Other processes
-    /// may have taken what was left.
+    /// Calls `open`, and again whenever it fails for want of a descriptor, until it succeeds or the
+    /// search is over. Other processes may have taken what was left.
     ///
     /// # Errors
     ///
@@ -218,7 +220,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Returns `true` for stdin, and for a file that is neither regular nor a directory: a pipe, a device.
+/// Returns `true` for stdin, and for a file that is neither regular nor a directory: a pipe, a
+/// device.
 fn is_endless(path: &Path) -> bool {
     let is_other = |found: fs::Metadata| !found.is_file() && !found.is_dir();
     is_stdin(path) || fs::metadata(path).is_ok_and(is_other)

@@ -12,7 +12,8 @@ pub(super) struct Crate {
     pub(super) locals: bool,
     /// False if the column [`OWN_TLS`] is the only one on fibers.
     pub(super) ported: bool,
-    /// Files and folders in which threads become fibers for the column [`OWN_TLS`], and nothing else does; none if it is not run there.
+    /// Files and folders in which threads become fibers for the column [`OWN_TLS`], and nothing
+    /// else does; none if it is not run there.
     pub(super) threads: &'static [&'static str],
     /// Dependencies to port along with it, from [`DEPENDENCIES`].
     pub(super) with: &'static [&'static str],
@@ -22,7 +23,8 @@ pub(super) struct Crate {
     pub(super) at_once: usize,
     /// Edits by hand, with reasons.
     pub(super) edits: &'static [Edit],
-    /// The program that its tests run, and what they run instead on a driver. Such a crate is not ported.
+    /// The program that its tests run, and what they run instead on a driver. Such a crate is not
+    /// ported.
     pub(super) behind: Option<Behind>,
 }
 
@@ -77,7 +79,8 @@ const fn asleep(name: &'static str, version: &'static str) -> Crate {
     }
 }
 
-/// Crates written for blocking `std`, published with tests that need no network beyond this machine.
+/// Crates written for blocking `std`, published with tests that need no network beyond this
+/// machine.
 pub(super) const CRATES: [Crate; 27] = [
     Crate {
         locals: true,
@@ -190,7 +193,8 @@ pub(super) const STD_SUITE: &str = "trixie";
 /// Their dependencies.
 pub(super) const STD_DEPENDENCIES: &str = "rand = \"0.8.5\"\nrand_xorshift = \"0.3.0\"\n";
 
-/// Files of tests, by their folders in `library/std/src`, with the module that each knows as `super`.
+/// Files of tests, by their folders in `library/std/src`, with the module that each knows as
+/// `super`.
 pub(super) const STD_TESTS: [(&str, &str); 25] = [
     ("fs", "std::fs"),
     ("io/buffered", "std::io"),
@@ -219,7 +223,8 @@ pub(super) const STD_TESTS: [(&str, &str); 25] = [
     ("time", "std::time"),
 ];
 
-/// Columns of the table: the unchanged crate, its port on each driver, and the crate of which only threads became fibers.
+/// Columns of the table: the unchanged crate, its port on each driver, and the crate of which only
+/// threads became fibers.
 pub(super) const DRIVERS: [&str; 5] = [STD, "uring", "epoll", "threads", OWN_TLS];
 
 /// Column of the unchanged crate.

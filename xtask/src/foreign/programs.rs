@@ -37,8 +37,8 @@ pub(super) fn build(of: &Crate, folder: &Path, target: &Path) -> io::Result<Vec<
     Ok(programs.filter(|it| !is_unit(it)).collect())
 }
 
-/// Returns copies of the programs in `folder` that run `uthread` where they would run their own program: the one in the folder above
-/// theirs.
+/// Returns copies of the programs in `folder` that run `uthread` where they would run their own
+/// program: the one in the folder above theirs.
 pub(super) fn put_behind(
     programs: Vec<Program>,
     behind: &Behind,

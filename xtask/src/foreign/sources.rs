@@ -82,7 +82,8 @@ impl Sources {
         })
     }
 
-    /// Returns the folder of a fresh copy of a crate in this form, and the tests of `std` that do not compile in it.
+    /// Returns the folder of a fresh copy of a crate in this form, and the tests of `std` that do
+    /// not compile in it.
     pub(super) fn copy(&self, of: &Crate, form: Form) -> io::Result<(PathBuf, Vec<String>)> {
         let folder = self.folder.join(form.folder());
         if form == Form::Plain || of.behind.is_some() {
@@ -207,8 +208,8 @@ fn fetching() -> String {
     text
 }
 
-/// Returns the manifest of a ported crate, which depends on the library and on ported crates next to it. They are not
-/// patched in, because the library itself may depend on them.
+/// Returns the manifest of a ported crate, which depends on the library and on ported crates next
+/// to it. They are not patched in, because the library itself may depend on them.
 fn dependent(manifest: &str, library: &Path, with: &[&str]) -> String {
     let mut text = String::new();
     for line in manifest.lines() {

@@ -1,7 +1,9 @@
-//! Makes a crate of the standard library's tests of what uthread mirrors, from Debian's package of its sources.
+//! Makes a crate of the standard library's tests of what uthread mirrors, from Debian's package of
+//! its sources.
 //!
-//! Inside `std` these tests use `crate`, `super`, and unstable or private items. So paths are replaced, imports are
-//! split into one per name, and items that the compiler refuses are removed until it refuses nothing.
+//! Inside `std` these tests use `crate`, `super`, and unstable or private items. So paths are
+//! replaced, imports are split into one per name, and items that the compiler refuses are removed
+//! until it refuses nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +23,8 @@ use super::plan::{STD_DEPENDENCIES, STD_TESTS};
 /// Replacements for `std`'s own test helpers.
 const SUPPORT: &str = include_str!("support.rs");
 
-/// Maximum number of compiler runs: it reports errors of imports first, and those of types and borrows later.
+/// Maximum number of compiler runs: it reports errors of imports first, and those of types and
+/// borrows later.
 const ROUNDS: usize = 12;
 
 /// Paths of these helpers.
@@ -86,7 +89,8 @@ pub(super) fn prune(folder: &Path, target: &Path) -> io::Result<Vec<String>> {
     Err(io::Error::other("the tests of std do not compile"))
 }
 
-/// Returns the file and byte of a compiler error, at the use of a macro rather than at its definition.
+/// Returns the file and byte of a compiler error, at the use of a macro rather than at its
+/// definition.
 fn fault(message: &str) -> Option<(String, usize)> {
     let message: Value = serde_json::from_str(message).ok()?;
     let message = &message["message"];
@@ -102,7 +106,8 @@ fn fault(message: &str) -> Option<(String, usize)> {
     Some((span["file_name"].as_str()?.to_owned(), at))
 }
 
-/// Returns the text of a file of tests as it must read outside `std`, where `super` was this module.
+/// Returns the text of a file of tests as it must read outside `std`, where `super` was this
+/// module.
 fn outside(text: &str, module: &str) -> String {
     let stream = TokenStream::from_str(text).expect("the sources of std are Rust");
     let mut edits = Vec::new();
@@ -195,7 +200,8 @@ fn test_name(item: &str) -> Option<&str> {
     rest.split('(').next().filter(|_| is_test)
 }
 
-/// Removes the items at these bytes, and returns them: imports at any level, other items at the level of modules.
+/// Removes the items at these bytes, and returns them: imports at any level, other items at the
+/// level of modules.
 fn without(text: &str, places: &BTreeSet<usize>) -> (String, Vec<String>) {
     let stream = TokenStream::from_str(text).expect("it was Rust before");
     let mut found = BTreeMap::new();

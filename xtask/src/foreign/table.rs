@@ -1,4 +1,5 @@
-//! The table: the number of passed tests of each crate on each driver, and each failed test with its cause.
+//! The table: the number of passed tests of each crate on each driver, and each failed test with
+//! its cause.
 //!
 //! Stored as lines of fields separated by tabs, so that a change shows as a few lines:
 //!

@@ -12,11 +12,12 @@ use super::plan::{OWN_TLS, STD, TEST_LIMIT, TRIES};
 use super::programs::Program;
 use super::table::Verdict;
 
-/// Exit codes of `timeout` from coreutils after it has stopped a program, with SIGTERM or finally SIGKILL.
+/// Exit codes of `timeout` from coreutils after it has stopped a program, with SIGTERM or finally
+/// SIGKILL.
 const STOPPED: [i32; 2] = [124, 137];
 
-/// Runs all tests of a program on a driver. Concurrent tests get their own folders below `temporary`. The output of
-/// failed tests stays in files below `logs`.
+/// Runs all tests of a program on a driver. Concurrent tests get their own folders below
+/// `temporary`. The output of failed tests stays in files below `logs`.
 pub(super) fn run(
     program: &Program,
     tests: &[String],
@@ -109,7 +110,8 @@ fn verdict(status: ExitStatus) -> Verdict {
     match (status.code(), status.signal()) {
         (Some(0), _) => Verdict::Passed,
         (Some(code), _) if STOPPED.contains(&code) => Verdict::Hung,
-        // `timeout` ends with the signal that ended the program, or with a shell's exit code for it.
+        // `timeout` ends with the signal that ended the program, or with a shell's exit code for
+        // it.
         (None, Some(_)) | (Some(128..), _) => Verdict::Aborted,
         _ => Verdict::Failed,
     }

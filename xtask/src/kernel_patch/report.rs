@@ -94,7 +94,8 @@ fn names<'a>(without: &'a Results, with: &'a Results) -> Vec<&'a str> {
     names
 }
 
-/// Returns what is not as it should be: a failure with the patches, or a success without them of what only they bring.
+/// Returns what is not as it should be: a failure with the patches, or a success without them of
+/// what only they bring.
 pub(super) fn unexpected(without: &Results, with: &Results) -> Vec<String> {
     let mut found = Vec::new();
     for (results, title, has_flag) in [

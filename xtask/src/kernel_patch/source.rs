@@ -1,5 +1,5 @@
-//! The sources of the kernel: one tree, with or without the patches, so that the second build compiles only what they
-//! change.
+//! The sources of the kernel: one tree, with or without the patches, so that the second build
+//! compiles only what they change.
 
 use std::fs;
 use std::io;

@@ -1,7 +1,7 @@
 //! Debian's archive: packages of a suite, fetched by apt with its own configuration and state.
 //!
-//! Uses the mirror of this machine. Files taken from a package are kept, and fetched again only after they were
-//! deleted.
+//! Uses the mirror of this machine. Files taken from a package are kept, and fetched again only
+//! after they were deleted.
 
 use std::fs;
 use std::io;
@@ -10,8 +10,8 @@ use std::process::Command;
 
 use super::tools::{KEYS, output};
 
-/// The package that depends on the newest kernel of a suite: the flavour for virtual machines, with the same source and
-/// half the size.
+/// The package that depends on the newest kernel of a suite: the flavour for virtual machines, with
+/// the same source and half the size.
 const KERNEL: &str = "linux-image-cloud-amd64";
 
 /// The tools of the guest in one static program.
@@ -63,7 +63,8 @@ impl Archive {
     }
 }
 
-/// Returns a configuration with which apt reads and writes nothing of the system except the network settings.
+/// Returns a configuration with which apt reads and writes nothing of the system except the network
+/// settings.
 fn configuration(folder: &Path) -> String {
     let folder = folder.display();
     format!(
@@ -89,7 +90,8 @@ pub(crate) struct Suite {
 }
 
 impl Suite {
-    /// Returns the kernel image of the suite. It is in the package of that name or, in newer releases, in a dependency.
+    /// Returns the kernel image of the suite. It is in the package of that name or, in newer
+    /// releases, in a dependency.
     pub(crate) fn kernel(&self) -> io::Result<PathBuf> {
         self.cached("vmlinuz", || {
             let mut package = KERNEL.to_owned();
@@ -134,7 +136,8 @@ impl Suite {
         })
     }
 
-    /// Returns the sources of Rust's standard library: the folder `library` of the compiler's repository.
+    /// Returns the sources of Rust's standard library: the folder `library` of the compiler's
+    /// repository.
     pub(crate) fn rust_library(&self) -> io::Result<PathBuf> {
         self.cached("library", || {
             let sources = self.unpack(RUST)?.join("usr/src");
@@ -146,7 +149,8 @@ impl Suite {
         })
     }
 
-    /// Returns the file of that name in the cache; if it is missing, moves the file that `fetch` returns there.
+    /// Returns the file of that name in the cache; if it is missing, moves the file that `fetch`
+    /// returns there.
     fn cached(
         &self,
         name: &str,

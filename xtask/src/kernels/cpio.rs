@@ -1,7 +1,8 @@
 //! The archive format from which Linux fills its first file system: cpio, "newc".
 //!
-//! Each entry consists of a header with 13 hexadecimal numbers, the path, and the contents. Path and contents are
-//! padded to a multiple of four bytes. An entry with a fixed name ends the archive.
+//! Each entry consists of a header with 13 hexadecimal numbers, the path, and the contents. Path
+//! and contents are padded to a multiple of four bytes. An entry with a fixed name ends the
+//! archive.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Parses the output of `uthread doctor --json`: the chosen driver, the replacements for missing features, and the
-//! result of the self-test.
+//! Parses the output of `uthread doctor --json`: the chosen driver, the replacements for missing
+//! features, and the result of the self-test.
 
 use serde_json::Value;
 
@@ -38,8 +38,8 @@ impl Diagnosis {
     }
 }
 
-/// Returns a missing feature and its replacement. Skips features of a ring that could not be tested, and features that
-/// are not used yet.
+/// Returns a missing feature and its replacement. Skips features of a ring that could not be
+/// tested, and features that are not used yet.
 fn lacking(feature: &Value) -> Option<String> {
     let is_wanted = feature["usage"] != "not used yet";
     let (name, instead) = (feature["name"].as_str()?, feature["instead"].as_str()?);

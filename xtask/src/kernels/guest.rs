@@ -13,11 +13,12 @@ use super::results;
 /// Interval at which to check the progress of the guest.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Everything that qemu emulates except `cmpxchg16b`: 7.2 sets wrong flags after it, and kernels that use it crash.
+/// Everything that qemu emulates except `cmpxchg16b`: 7.2 sets wrong flags after it, and kernels
+/// that use it crash.
 const CPU: &str = "max,cx16=off";
 
-/// Kernel parameters: messages on the first serial line, power off at a panic, and no mitigations, which cost time
-/// under emulation.
+/// Kernel parameters: messages on the first serial line, power off at a panic, and no mitigations,
+/// which cost time under emulation.
 const ARGUMENTS: &str = "console=ttyS0 panic=-1 mitigations=off";
 
 pub(crate) struct Guest<'a> {
@@ -49,8 +50,8 @@ impl Execution {
 }
 
 impl Guest<'_> {
-    /// Boots the kernel and returns the output of the tests, which is incomplete if the guest had to be stopped. The
-    /// output of both serial lines stays in `folder`.
+    /// Boots the kernel and returns the output of the tests, which is incomplete if the guest had
+    /// to be stopped. The output of both serial lines stays in `folder`.
     pub(crate) fn run(&self, folder: &Path) -> io::Result<String> {
         let lines = ["kernel.log", "tests.log"].map(|name| folder.join(name));
         for line in &lines {

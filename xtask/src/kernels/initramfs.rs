@@ -1,4 +1,5 @@
-//! The only file system of the guest: busybox, the programs with their libraries, and the script of the first process.
+//! The only file system of the guest: busybox, the programs with their libraries, and the script of
+//! the first process.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -111,8 +111,8 @@ fn tests(results: &Results) -> impl Iterator<Item = (&'static str, Verdict)> {
     })
 }
 
-/// Returns the group of a test. The name contains the driver as a module, or as the place: `[epoll 2]`, and `[thread]`
-/// for an ordinary thread.
+/// Returns the group of a test. The name contains the driver as a module, or as the place:
+/// `[epoll 2]`, and `[thread]` for an ordinary thread.
 fn group(run: &str, test: &str) -> &'static str {
     let place = test.rsplit_once('[').map(|(_, place)| place);
     let place = place.and_then(|place| place.split([' ', ']']).next());

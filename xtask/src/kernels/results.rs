@@ -1,7 +1,7 @@
 //! Parses the output of a guest: the tests of each program, and their verdicts.
 //!
-//! A listed test without a verdict has failed. Output of tests appears between the lines about them, so only whole
-//! lines of the expected form count.
+//! A listed test without a verdict has failed. Output of tests appears between the lines about
+//! them, so only whole lines of the expected form count.
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,8 @@ const ARCHIVE: [(&str, &str); 3] = [
 /// Keys that sign Debian's archive, from the package `debian-archive-keyring`.
 pub(super) const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Checks that all tools for testing packages in a guest exist, also those of `more`: programs or files, with the package of each.
+/// Checks that all tools for testing packages in a guest exist, also those of `more`: programs or
+/// files, with the package of each.
 ///
 /// # Errors
 ///

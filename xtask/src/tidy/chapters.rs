@@ -1,8 +1,8 @@
-//! The guide can be read from the first to the last chapter: its contents list the chapters in the order of the modules, and each
-//! chapter ends with links to the previous and to the next one.
+//! The guide can be read from the first to the last chapter: its contents list the chapters in the
+//! order of the modules, and each chapter ends with links to the previous and to the next one.
 //!
-//! The text is in Markdown files, which the modules include. A link to a chapter leads to its file; for rustdoc, the module
-//! defines the link before the text, and leads to the chapter's page.
+//! The text is in Markdown files, which the modules include. A link to a chapter leads to its file;
+//! for rustdoc, the module defines the link before the text, and leads to the chapter's page.
 
 use super::Finding;
 use super::tree::Tree;

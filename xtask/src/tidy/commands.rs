@@ -1,5 +1,5 @@
-//! Checks that the commands of the README exist, word for word, in the README, in the continuous integration, and in
-//! the guide.
+//! Checks that the commands of the README exist, word for word, in the README, in the continuous
+//! integration, and in the guide.
 
 use super::Finding;
 use super::tree::Tree;

@@ -1,8 +1,9 @@
 //! The modules of a folder import one way: none reaches itself by way of its siblings.
 //!
-//! This holds in every folder of every crate, those of tests included. An import counts in the folder where the paths of
-//! the importing and of the imported module part. So a module and the modules in it may import each other: they are one
-//! thing, with a face and parts. The exception is `main.rs`, whose parts are the whole program: nothing imports from it.
+//! This holds in every folder of every crate, those of tests included. An import counts in the
+//! folder where the paths of the importing and of the imported module part. So a module and the
+//! modules in it may import each other: they are one thing, with a face and parts. The exception is
+//! `main.rs`, whose parts are the whole program: nothing imports from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +24,8 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns the imports between the modules of each folder, and a finding for each import from `main.rs`.
+/// Returns the imports between the modules of each folder, and a finding for each import from
+/// `main.rs`.
 pub(super) fn imports(tree: &Tree) -> (BTreeMap<String, Imports>, Vec<Finding>) {
     let mut imports: BTreeMap<String, Imports> = BTreeMap::new();
     let mut findings = Vec::new();
@@ -58,7 +60,8 @@ pub(super) fn imports(tree: &Tree) -> (BTreeMap<String, Imports>, Vec<Finding>) 
     (imports, findings)
 }
 
-/// Returns the folder of the root module of the crate to which a file belongs, with a `/` at its end.
+/// Returns the folder of the root module of the crate to which a file belongs, with a `/` at its
+/// end.
 fn root_of<'a>(tree: &Tree, path: &'a str) -> Option<&'a str> {
     let mut folders = path.match_indices('/').map(|(slash, _)| &path[..=slash]);
     folders.find(|folder| {

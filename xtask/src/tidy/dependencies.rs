@@ -48,8 +48,8 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Passes every dependency to `found`, by its name in the registry and the offset of its declaration, in any table: at
-/// the top level, below `target` or below `workspace`.
+/// Passes every dependency to `found`, by its name in the registry and the offset of its
+/// declaration, in any table: at the top level, below `target` or below `workspace`.
 fn collect(table: &DeTable<'_>, found: &mut impl FnMut(String, usize)) {
     for (key, value) in table {
         let DeValue::Table(inner) = value.get_ref() else {

@@ -1,8 +1,9 @@
-//! Checks that every public item of the library has an example that runs, or refers to an item whose example shows it.
+//! Checks that every public item of the library has an example that runs, or refers to an item
+//! whose example shows it.
 //!
-//! A reference is a paragraph with the word "example" and a link, as in `see the example of [scope]`. It counts if the
-//! example of that item names this one. For a type or trait, it is enough that the signature of that item names it, or
-//! that the item is its method.
+//! A reference is a paragraph with the word "example" and a link, as in
+//! `see the example of [scope]`. It counts if the example of that item names this one. For a type
+//! or trait, it is enough that the signature of that item names it, or that the item is its method.
 
 use std::collections::BTreeSet;
 
@@ -117,8 +118,8 @@ mod tests {
 
     const ROOT: &str = "crates/uthread/src/lib.rs";
 
-    /// Plants `code` behind a function with an example, and expects one finding per entry: the line after that
-    /// function, and the item without an example.
+    /// Plants `code` behind a function with an example, and expects one finding per entry: the line
+    /// after that function, and the item without an example.
     fn plant_code(code: &str, expected: &[(usize, &str)]) {
         let good = "//! A.\n\n/// ```\n/// uthread::run(|| uthread::Pool::new().size());\n/// ```\npub fn run(options: &Options) {}\n\n";
         let lines = good.lines().count();

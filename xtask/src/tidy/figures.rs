@@ -1,8 +1,9 @@
-//! Checks that the figures of the README equal those of the report: the lines between two marks are the summary in
-//! `docs/results/report.json`, word for word.
+//! Checks that the figures of the README equal those of the report: the lines between two marks are
+//! the summary in `docs/results/report.json`, word for word.
 
 use super::Finding;
 use super::tree::Tree;
+use super::width::WIDTH_MAX;
 
 pub(crate) const README: &str = "README.md";
 pub(crate) const REPORT: &str = "docs/results/report.json";
@@ -18,8 +19,8 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     }
 }
 
-/// Compares the figures, and returns the number of lines; `None` if there is neither a report nor a place for its
-/// figures.
+/// Compares the figures, and returns the number of lines; `None` if there is neither a report nor a
+/// place for its figures.
 pub(crate) fn compare(readme: &str, report: Option<&str>) -> Result<Option<usize>, Finding> {
     let marked = marked(readme)?;
     let Some(report) = report else {
@@ -127,7 +128,28 @@ fn summary(report: &str) -> Result<Vec<String>, Finding> {
             .map(str::to_owned)
     };
     let lines: Option<Vec<String>> = lines.iter().map(line).collect();
-    lines.ok_or_else(|| fault("the summary is no list of lines".to_owned()))
+    let lines = lines.ok_or_else(|| fault("the summary is no list of lines".to_owned()))?;
+    Ok(lines.iter().flat_map(|line| wrap(line)).collect())
+}
+
+/// Breaks a line of words, but no row of a table, into lines as wide as all others here.
+fn wrap(line: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    if line.starts_with('|') {
+        return vec![line.to_owned()];
+    }
+    for word in line.split_whitespace() {
+        let last = lines.last_mut().expect("there is a line");
+        if last.is_empty() {
+            last.push_str(word);
+        } else if last.chars().count() + 1 + word.chars().count() <= WIDTH_MAX {
+            last.push(' ');
+            last.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -185,6 +207,15 @@ mod tests {
             (REPORT, r#"{ "summary": [1] }"#),
             "docs/results/report.json:1: the summary is no list",
         );
+    }
+
+    #[test]
+    fn words_are_wrapped_and_rows_are_not() {
+        let words = "word ".repeat(25);
+        let long = format!("{}word", "word ".repeat(19));
+        assert_eq!(wrap(&words), [long.as_str(), "word word word word word"]);
+        assert_eq!(wrap(&format!("| {words}|")), [format!("| {words}|")]);
+        assert_eq!(wrap(""), [""]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! The public API can grow without breaking programs: its enums, and its structs that programs can construct, are `#[non_exhaustive]`, and the
-//! documentation of a trait states whether programs may implement it. ARCHITECTURE.md has the reasons of the exceptions.
+//! The public API can grow without breaking programs: its enums, and its structs that programs can
+//! construct, are `#[non_exhaustive]`, and the documentation of a trait states whether programs may
+//! implement it. ARCHITECTURE.md has the reasons of the exceptions.
 
 use super::Finding;
 use super::items::{Item, public_items};

@@ -1,7 +1,9 @@
-//! The public API of the library: functions, types, traits and macros, with their documentation, read from the sources.
+//! The public API of the library: functions, types, traits and macros, with their documentation,
+//! read from the sources.
 //!
-//! `pub` alone does not decide: an item of a private module is public if a `pub use` names it, and a method if its type
-//! is. The reader works on lines, as formatted by `cargo fmt`, so it also sees items that macros write.
+//! `pub` alone does not decide: an item of a private module is public if a `pub use` names it, and
+//! a method if its type is. The reader works on lines, as formatted by `cargo fmt`, so it also sees
+//! items that macros write.
 
 use std::collections::BTreeSet;
 
@@ -132,7 +134,8 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
 struct Reader<'a> {
     path: &'a str,
     lines: Vec<&'a str>,
-    /// The blocks around the line, outermost first: the indentation of the line that opens each, and its kind.
+    /// The blocks around the line, outermost first: the indentation of the line that opens each,
+    /// and its kind.
     around: Vec<(usize, Around<'a>)>,
 }
 
@@ -311,7 +314,8 @@ fn declaration(text: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    /// Expects exactly these public items in these files of the library, each as `kind owner::name`.
+    /// Expects exactly these public items in these files of the library, each as
+    /// `kind owner::name`.
     fn check(files: &[(&str, &str)], expected: &[&str]) {
         let paths = files
             .iter()

@@ -1,6 +1,6 @@
-//! Documentation reads as `std`'s does: a summary line starts with a verb or a noun, and an `# Errors` section names kinds
-//! of error and their causes. The name of a function, such as a test, starts with its subject or a verb, and that of a predicate
-//! is no question.
+//! Documentation reads as `std`'s does: a summary line starts with a verb or a noun, and an
+//! `# Errors` section names kinds of error and their causes. The name of a function, such as a
+//! test, starts with its subject or a verb, and that of a predicate is no question.
 
 use std::iter;
 
@@ -8,7 +8,8 @@ use super::Finding;
 use super::chapters::GUIDE;
 use super::tree::Tree;
 
-/// First words of a summary line that depends on its context: a clause, or a reference to another item.
+/// First words of a summary line that depends on its context: a clause, or a reference to another
+/// item.
 const OPENINGS: [&str; 13] = [
     "As", "Of", "So", "That", "The same", "Them", "Those", "What", "Whatever", "Whether", "Who",
     "Whoever", "Whom",
@@ -73,7 +74,8 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns the rejected word that the name of a function starts with, and its remedy, if the line defines one.
+/// Returns the rejected word that the name of a function starts with, and its remedy, if the line
+/// defines one.
 fn opening_of_function(line: &str) -> Option<(&'static str, &'static str)> {
     let (before, name) = line.split_once("fn ")?;
     let is_qualifier = |word: &str| {

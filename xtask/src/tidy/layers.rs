@@ -87,16 +87,17 @@ pub(super) const FACE: &[&str] = &[
     "priority",
 ];
 
-/// The ring and the context switch are each the secret of one place, but for the entries of raw requests, which
-/// `ring` takes and `op` carries as plain data, and those of a buffer group, which `resource` lays out; what `loom` and Miri have to
-/// run makes no system call.
+/// The ring and the context switch are each the secret of one place, but for the entries of raw
+/// requests, which `ring` takes and `op` carries as plain data, and those of a buffer group, which
+/// `resource` lays out; what `loom` and Miri have to run makes no system call.
 const CRATES: [(&str, May); 3] = [
     ("corosensei", May::Only(&["fiber", "stack"])),
     ("io_uring", May::Only(&["driver", "op", "resource", "ring"])),
     ("rustix", May::AllBut(&["sched", "sync"])),
 ];
 
-/// The one file of these modules that no model runs: it asks the kernel for the readiness of descriptors.
+/// The one file of these modules that no model runs: it asks the kernel for the readiness of
+/// descriptors.
 const OUTSIDE_MODELS: &str = "sync/select/readiness.rs";
 
 /// The modules that may use a crate.

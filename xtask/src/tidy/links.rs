@@ -36,7 +36,8 @@ fn is_url(target: &str) -> bool {
     target.contains("://") || target.starts_with("mailto:")
 }
 
-/// Resolves the link `target` in the file `from` to a path from the root; `None` outside the repository.
+/// Resolves the link `target` in the file `from` to a path from the root; `None` outside the
+/// repository.
 fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();

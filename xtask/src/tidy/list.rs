@@ -1,12 +1,14 @@
-//! Lists of exceptions: text files with a subject and its reason per line, and `#` before a remark. An entry excuses a
-//! fault. An entry without a fault is itself a finding, so a list can only shrink.
+//! Lists of exceptions: text files with a subject and its reason per line, and `#` before a remark.
+//! An entry excuses a fault. An entry without a fault is itself a finding, so a list can only
+//! shrink.
 
 use std::collections::BTreeSet;
 
 use super::Finding;
 use super::tree::Tree;
 
-/// Returns the faults whose subject the list at `path` does not name, and the list's own wrong entries.
+/// Returns the faults whose subject the list at `path` does not name, and the list's own wrong
+/// entries.
 pub(crate) fn forgive(tree: &Tree, path: &str, faults: Vec<(String, Finding)>) -> Vec<Finding> {
     let mut listed = BTreeSet::new();
     let mut findings = Vec::new();

@@ -1,5 +1,5 @@
-//! A folder's map, the table of its modules in the documentation of its `mod.rs`, names each of them, and in the order of the
-//! imports: a module uses only modules below it.
+//! A folder's map, the table of its modules in the documentation of its `mod.rs`, names each of
+//! them, and in the order of the imports: a module uses only modules below it.
 
 use std::collections::BTreeSet;
 

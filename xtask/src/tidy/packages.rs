@@ -1,7 +1,9 @@
-//! A package is published with all that a registry and its users need, or it says `publish = false`.
+//! A package is published with all that a registry and its users need, or it says
+//! `publish = false`.
 //!
-//! The package contains its licences, as links to those of the project, and a README of its own, because links to other files of the
-//! repository lead nowhere in it. A registry shows that README, also for the parts of the program (`tools`).
+//! The package contains its licences, as links to those of the project, and a README of its own,
+//! because links to other files of the repository lead nowhere in it. A registry shows that README,
+//! also for the parts of the program (`tools`).
 
 use std::collections::BTreeMap;
 
@@ -58,8 +60,8 @@ struct Package<'a> {
 }
 
 impl<'a> Package<'a> {
-    /// Returns `None` for other files, for a manifest without a package, and for one that is not TOML, which another check
-    /// reports.
+    /// Returns `None` for other files, for a manifest without a package, and for one that is not
+    /// TOML, which another check reports.
     fn parse(path: &'a str, source: &'a str) -> Option<Self> {
         path.ends_with("Cargo.toml").then_some(())?;
         let manifest = DeTable::parse(source).ok()?.into_inner();
@@ -126,7 +128,8 @@ impl<'a> Package<'a> {
         }
     }
 
-    /// A published package can depend only on published ones. Tests and examples are not part of a package.
+    /// A published package can depend only on published ones. Tests and examples are not part of a
+    /// package.
     fn check_dependencies(&self, is_published: impl Fn(&str) -> bool, findings: &mut Vec<Finding>) {
         let kinds = ["dependencies", "build-dependencies"].into_iter();
         let tables = kinds.filter_map(|kind| self.manifest.get(kind)?.get_ref().as_table());

@@ -1,5 +1,5 @@
-//! A Rust file as one flat list of tokens: without comments; a string is one token, and so is `::`. Each token knows
-//! its lines, its closing partner, and whether it is in a test module.
+//! A Rust file as one flat list of tokens: without comments; a string is one token, and so is `::`.
+//! Each token knows its lines, its closing partner, and whether it is in a test module.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -75,8 +75,8 @@ impl Source {
         })
     }
 
-    /// Returns the indices where the elements of a list begin: behind its opening bracket, and behind each comma that
-    /// is not in a nested list.
+    /// Returns the indices where the elements of a list begin: behind its opening bracket, and
+    /// behind each comma that is not in a nested list.
     pub(crate) fn elements(&self, open: usize) -> Vec<usize> {
         let mut starts = vec![open + 1];
         let mut index = open + 1;
@@ -94,8 +94,8 @@ impl Source {
         self.tokens[index].close.max(index) + 1
     }
 
-    /// Returns the brace that opens the body of the function whose `fn` is at `start`; `None` for a declaration in a
-    /// trait and for a function pointer type.
+    /// Returns the brace that opens the body of the function whose `fn` is at `start`; `None` for a
+    /// declaration in a trait and for a function pointer type.
     fn body(&self, start: usize) -> Option<usize> {
         let mut index = start + 1;
         loop {

@@ -1,4 +1,5 @@
-//! The files of the repository in memory, so that every check reads them once and tests can make them up.
+//! The files of the repository in memory, so that every check reads them once and tests can make
+//! them up.
 
 use std::collections::BTreeMap;
 use std::fs;

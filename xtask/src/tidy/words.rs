@@ -46,7 +46,8 @@ fn is_written_here(path: &str, text: &str) -> bool {
         || text.starts_with("#!/")
 }
 
-/// Returns true if `text` contains `word` as a whole: the path `a/b/` does not contain the path `/b/`.
+/// Returns true if `text` contains `word` as a whole: the path `a/b/` does not contain the path
+/// `/b/`.
 fn contains_word(text: &str, word: &str) -> bool {
     let part = |neighbour: char| neighbour.is_alphanumeric() || neighbour == '_';
     let starts = |before: &str| !before.ends_with(|last| part(last) || last == '-' || last == '.');

@@ -232,7 +232,8 @@ impl Calls<'_> {
         });
     }
 
-    /// A look at the parking lot's queue of a lock: sync/parking_lot.rs. `Mutex::lock`, the queue, `Mutex::unlock`.
+    /// A look at the parking lot's queue of a lock: sync/parking_lot.rs. `Mutex::lock`, the queue,
+    /// `Mutex::unlock`.
     pub(crate) fn with_queue(&mut self, lock: u64) {
         let mixed = (lock + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let bucket = self.runtime.buckets[(mixed >> 58) as usize];

@@ -17,7 +17,8 @@ pub(crate) struct Remedy {
     pub(crate) looks_first: bool,
     /// Number of workers that share an `Idle`; all of them if it is zero.
     pub(crate) group: usize,
-    /// Keeps a count of deques and handed fibers on a line of its own, which is read in place of the scans.
+    /// Keeps a count of deques and handed fibers on a line of its own, which is read in place of
+    /// the scans.
     pub(crate) has_hint: bool,
 }
 

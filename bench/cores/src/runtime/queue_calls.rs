@@ -20,7 +20,8 @@ impl Calls<'_> {
         !self.own().deque.is_empty()
     }
 
-    /// `Queues::push_new`: `Worker::push` of crossbeam-deque, and a wake-up. A new id is taken from a block of 64.
+    /// `Queues::push_new`: `Worker::push` of crossbeam-deque, and a wake-up. A new id is taken from
+    /// a block of 64.
     pub(crate) fn push_new(&mut self, fiber: u64) {
         let Worker { ends, slots, .. } = *self.own();
         self.load(ends);
@@ -51,8 +52,8 @@ impl Calls<'_> {
         Some(fiber)
     }
 
-    /// `Stealer::steal_batch_and_pop` of crossbeam-deque: the front, a pin, the back; a buffer and an exchange of the front if there is
-    /// something. Moves half of the fibers, or a batch.
+    /// `Stealer::steal_batch_and_pop` of crossbeam-deque: the front, a pin, the back; a buffer and
+    /// an exchange of the front if there is something. Moves half of the fibers, or a batch.
     pub(super) fn steal(&mut self, victim: usize) -> bool {
         let count = self.runtime.workers[victim].deque.len();
         self.look_at_deque(victim);
@@ -81,8 +82,8 @@ impl Calls<'_> {
         count > 0
     }
 
-    /// `Local::pin` of crossbeam-epoch, and now and then `Global::try_advance`, which reads the epoch of each thread until it finds
-    /// another one pinned.
+    /// `Local::pin` of crossbeam-epoch, and now and then `Global::try_advance`, which reads the
+    /// epoch of each thread until it finds another one pinned.
     pub(super) fn pin(&mut self) {
         let Worker { epoch, pins, .. } = *self.own();
         let global = self.runtime.common.global_epoch;
@@ -112,8 +113,8 @@ impl Calls<'_> {
         }
     }
 
-    /// `Injector::steal` and `steal_batch_and_pop` of crossbeam-deque: head and tail; a block and an exchange of the head if there is
-    /// something. Returns one fiber.
+    /// `Injector::steal` and `steal_batch_and_pop` of crossbeam-deque: head and tail; a block and
+    /// an exchange of the head if there is something. Returns one fiber.
     pub(super) fn steal_injected(&mut self, max: usize) -> Option<u64> {
         let common = &self.runtime.common;
         let (head, tail, slots) = (
@@ -142,7 +143,8 @@ impl Calls<'_> {
         first
     }
 
-    /// `Shared::inject`, by a thread outside of the workers: `Injector::push` of crossbeam-deque, and a wake-up.
+    /// `Shared::inject`, by a thread outside of the workers: `Injector::push` of crossbeam-deque,
+    /// and a wake-up.
     pub(crate) fn inject(&mut self, fiber: u64) {
         let (tail, slots) = (
             self.runtime.common.injector_tail,

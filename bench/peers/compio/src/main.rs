@@ -1,4 +1,5 @@
-//! The peer on compio, a thread per core and its io_uring. `bench/peers/README.md` tells what each command does.
+//! The peer on compio, a thread per core and its io_uring. `bench/peers/README.md` tells what each
+//! command does.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -51,7 +52,8 @@ fn serve(port: u16, workers: u64, compute: Compute) {
 /// One worker: its own runtime and its own listener.
 fn work(address: SocketAddr, compute: Compute, listens: &Sender<SocketAddr>) {
     let mut proactor = ProactorBuilder::new();
-    // What its documentation has for a ring that one thread uses; `coop_taskrun` in place of `defer_taskrun` takes more.
+    // What its documentation has for a ring that one thread uses; `coop_taskrun` in place of
+    // `defer_taskrun` takes more.
     proactor
         .single_issuer(true)
         .defer_taskrun(true)

@@ -1,5 +1,6 @@
-//! The floor: an echo by epoll and nothing else, no runtime, no buffering, no task. What any server on epoll has to do
-//! for a message is done here and no more, so that what the others cost beyond it is theirs.
+//! The floor: an echo by epoll and nothing else, no runtime, no buffering, no task. What any server
+//! on epoll has to do for a message is done here and no more, so that what the others cost beyond
+//! it is theirs.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,8 +28,8 @@ const MESSAGE_BYTES: usize = 16;
 const BUFFER_BYTES: usize = 64;
 /// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
-/// Maximum number of events per call: enough that the cost of the call is negligible, and few enough for the
-/// first-level cache.
+/// Maximum number of events per call: enough that the cost of the call is negligible, and few
+/// enough for the first-level cache.
 const EVENTS: usize = 1024;
 /// Edges: for a level, the next call would have to find out that each connection has been emptied.
 const MESSAGES: EventFlags = EventFlags::IN
@@ -125,7 +126,8 @@ impl Worker {
                 Ok(stream) => {
                     sockopt::set_tcp_nodelay(&stream, true).expect("a socket of TCP");
                     self.watch(&stream, stream.as_raw_fd() as u64, MESSAGES);
-                    // From now on it belongs to the epoll instance: `echo` gets the number from there and closes it.
+                    // From now on it belongs to the epoll instance: `echo` gets the number from
+                    // there and closes it.
                     let _ = stream.into_raw_fd();
                 }
                 Err(Errno::AGAIN) => return,
@@ -134,10 +136,12 @@ impl Worker {
         }
     }
 
-    /// All that has come: a short read says that there is no more, but not whether the other side has ended.
+    /// All that has come: a short read says that there is no more, but not whether the other side
+    /// has ended.
     fn echo(&self, fd: RawFd, flags: EventFlags) {
-        // SAFETY: the instance names only descriptors that `accept` gave it, and only this function closes them, after
-        // which the kernel names them no more; no connection is twice among the events of one call.
+        // SAFETY: the instance names only descriptors that `accept` gave it, and only this function
+        // closes them, after which the kernel names them no more; no connection is twice among the
+        // events of one call.
         let stream = unsafe { BorrowedFd::borrow_raw(fd) };
         let has_ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         let mut messages = [0; BUFFER_BYTES];
@@ -159,7 +163,8 @@ impl Worker {
         }
     }
 
-    /// A client that does not read its responses delays the others of this worker; no load here does that.
+    /// A client that does not read its responses delays the others of this worker; no load here
+    /// does that.
     fn answer(&self, stream: BorrowedFd<'_>, mut messages: &[u8]) -> rustix::io::Result<()> {
         for _ in messages.chunks(MESSAGE_BYTES) {
             self.compute.run();

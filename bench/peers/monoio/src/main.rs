@@ -1,4 +1,5 @@
-//! The peer on monoio, a thread per core and its io_uring. `bench/peers/README.md` tells what each command does.
+//! The peer on monoio, a thread per core and its io_uring. `bench/peers/README.md` tells what each
+//! command does.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

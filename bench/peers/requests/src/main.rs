@@ -1,5 +1,5 @@
-//! The techniques by which a program can ask the kernel for something, without a runtime. `bench/peers/README.md` tells what
-//! each command does.
+//! The techniques by which a program can ask the kernel for something, without a runtime.
+//! `bench/peers/README.md` tells what each command does.
 
 #[path = "../../eventfd.rs"]
 mod eventfd;

@@ -33,7 +33,8 @@ fn read_together(ring: &mut IoUring, fd: BorrowedFd<'_>, requests: usize) -> io:
     let mut values = [[0; 8]; BATCH as usize];
     for value in &mut values[..requests] {
         let read = opcode::Read::new(types::Fd(fd.as_raw_fd()), value.as_mut_ptr(), 8).build();
-        // SAFETY: the values stay in place until all requests have ended, below: no signal interrupts that.
+        // SAFETY: the values stay in place until all requests have ended, below: no signal
+        // interrupts that.
         unsafe { ring.submission().push(&read) }.expect("as many fit in");
     }
     ring.submit_and_wait(requests)?;

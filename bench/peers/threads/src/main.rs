@@ -1,5 +1,5 @@
-//! The peer without a runtime: threads of the operating system, by `std` alone. `bench/peers/README.md` tells what each command
-//! measures.
+//! The peer without a runtime: threads of the operating system, by `std` alone.
+//! `bench/peers/README.md` tells what each command measures.
 
 #[path = "../../compute.rs"]
 mod compute;

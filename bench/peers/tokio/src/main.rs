@@ -1,4 +1,5 @@
-//! The peer on Tokio's multi-threaded runtime. `bench/peers/README.md` tells what each command measures.
+//! The peer on Tokio's multi-threaded runtime. `bench/peers/README.md` tells what each command
+//! measures.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -9,7 +9,8 @@ use tokio::task::JoinHandle;
 use super::gate::Gate;
 use super::stack::{descend, stage};
 
-/// Each task calls functions that use `kib` KiB of the worker's stack, and waits after they have returned.
+/// Each task calls functions that use `kib` KiB of the worker's stack, and waits after they have
+/// returned.
 pub(crate) fn returned(count: usize, kib: usize) {
     peak(count, |runtime, gate| {
         runtime.spawn(async move {

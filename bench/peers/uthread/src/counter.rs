@@ -9,7 +9,8 @@ use anyhow::{Result, ensure};
 use uthread::Runtime;
 use uthread::sync::Mutex;
 
-/// Increments that are added to the shared counter together: a microsecond of them, so a reader hardly misses them.
+/// Increments that are added to the shared counter together: a microsecond of them, so a reader
+/// hardly misses them.
 const BATCH: u64 = 1024;
 
 /// Number of shards: more than the threads that increment the counter at the same time.
@@ -43,7 +44,8 @@ enum Way {
 }
 
 impl Counter {
-    /// Returns the nanoseconds per increment, from before the first task is spawned until the last has ended.
+    /// Returns the nanoseconds per increment, from before the first task is spawned until the last
+    /// has ended.
     pub(crate) fn measure(&self, runtime: Option<&Runtime>) -> Result<f64> {
         match self.way {
             Way::Batched => self.share(runtime, &Batched::default()),

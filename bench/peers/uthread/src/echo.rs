@@ -19,7 +19,8 @@ use compute::Compute;
 
 /// Longer than a message of 16 bytes, so that a short read means that there is no more.
 const READ_BYTES: usize = 64;
-/// Buffers of a multishot receive, for all connections: as many as may have sent between two rounds of the worker.
+/// Buffers of a multishot receive, for all connections: as many as may have sent between two rounds
+/// of the worker.
 const BUFFERS: u16 = 4096;
 /// Size of a buffer: some messages.
 const BUFFER_BYTES: usize = 256;

@@ -1,11 +1,13 @@
-//! Builds the runtimes of the benchmarks: the one place that upholds the contract of migrating fibers.
+//! Builds the runtimes of the benchmarks: the one place that upholds the contract of migrating
+//! fibers.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use uthread::{Builder, Driver, Runtime};
 
-/// Time for which a thread of the kernel polls before it sleeps: longer than a server waits under load.
+/// Time for which a thread of the kernel polls before it sleeps: longer than a server waits under
+/// load.
 const POLLING_IDLE: Duration = Duration::from_millis(2);
 
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
@@ -16,7 +18,8 @@ pub(crate) struct Mode {
     /// Let fibers migrate to idle workers
     #[arg(long)]
     pub(crate) migrating: bool,
-    /// Give each fiber thread-local storage of its own, so that it may also migrate and block anywhere
+    /// Give each fiber thread-local storage of its own, so that it may also migrate and block
+    /// anywhere
     #[arg(long, conflicts_with = "migrating")]
     pub(crate) own_tls: bool,
     /// Let a thread of the kernel take the operations of each ring
@@ -37,8 +40,8 @@ impl Mode {
             builder = builder.own_tls(true);
         }
         if self.migrating {
-            // SAFETY: the fibers of these programs keep no lock, no thread-local value and nothing else
-            // that belongs to a thread across a call that suspends.
+            // SAFETY: the fibers of these programs keep no lock, no thread-local value and nothing
+            // else that belongs to a thread across a call that suspends.
             unsafe { builder.migrating() }
         } else {
             builder

@@ -1,4 +1,5 @@
-//! The cost of one request through the runtime: fibers read an eventfd, and each read goes to the driver.
+//! The cost of one request through the runtime: fibers read an eventfd, and each read goes to the
+//! driver.
 
 #[path = "../../eventfd.rs"]
 mod eventfd;

@@ -1,5 +1,5 @@
-//! Network faults: resets, refusals, timeouts. Each is the expected error, and the data that arrives before
-//! it is correct.
+//! Network faults: resets, refusals, timeouts. Each is the expected error, and the data that
+//! arrives before it is correct.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::Shutdown;
@@ -49,8 +49,9 @@ fn receive_until_reset(stage: &Stage, mut receiver: Receiver<TcpStream>) -> io::
         .or_else(|error| forgive_reset(stage, error))
 }
 
-/// Ends a stream whose sender has reset it, if the kernel has lost the reset: a receiver without room drops data, closes its
-/// window, and then also drops the reset behind that data. Its socket stays connected to nobody.
+/// Ends a stream whose sender has reset it, if the kernel has lost the reset: a receiver without
+/// room drops data, closes its window, and then also drops the reset behind that data. Its socket
+/// stays connected to nobody.
 fn end_without_reset(
     stage: &Stage,
     server: &TcpStream,

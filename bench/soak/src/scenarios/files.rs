@@ -31,7 +31,8 @@ impl TemporaryFile {
 
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        // A destructor may run during cancellation, and a plain call cannot be cancelled. The directory removes the rest.
+        // A destructor may run during cancellation, and a plain call cannot be cancelled. The
+        // directory removes the rest.
         let _ = std::fs::remove_file(&self.0);
     }
 }

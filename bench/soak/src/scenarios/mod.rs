@@ -1,5 +1,5 @@
-//! The work of fibers in an epoch: short scenarios that check their results, and fibers that wait until they
-//! are cancelled.
+//! The work of fibers in an epoch: short scenarios that check their results, and fibers that wait
+//! until they are cancelled.
 
 mod endless;
 mod faults;

@@ -1,4 +1,5 @@
-//! Fibers that start fibers: joined, scoped, forked, detached, panicking, and waiting in destructors.
+//! Fibers that start fibers: joined, scoped, forked, detached, panicking, and waiting in
+//! destructors.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe, panic_any, resume_unwind};

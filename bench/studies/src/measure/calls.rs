@@ -1,7 +1,8 @@
 //! System calls and context switches of a process tree.
 //!
-//! The kernel counts calls at its tracepoint `raw_syscalls:sys_enter`, in a counter for each thread, which new threads
-//! inherit. Counting slows every call down, so it is done in a run of its own, never in one that is timed.
+//! The kernel counts calls at its tracepoint `raw_syscalls:sys_enter`, in a counter for each
+//! thread, which new threads inherit. Counting slows every call down, so it is done in a run of its
+//! own, never in one that is timed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,14 +19,15 @@ use uthread_report::measure::proc::{if_alive, threads, tree};
 
 use crate::setup::OPEN_FILES_SPARE;
 
-/// Files with the number of the tracepoint: where tracefs is mounted now, and where older systems had it.
+/// Files with the number of the tracepoint: where tracefs is mounted now, and where older systems
+/// had it.
 const TRACEPOINTS: [&str; 2] = [
     "/sys/kernel/tracing/events/raw_syscalls/sys_enter/id",
     "/sys/kernel/debug/tracing/events/raw_syscalls/sys_enter/id",
 ];
 
-/// Runs `work` and counts the system calls of `root`, its descendants and all threads they start meanwhile. The count is `None`
-/// without a tracefs, or without root and `CAP_PERFMON`.
+/// Runs `work` and counts the system calls of `root`, its descendants and all threads they start
+/// meanwhile. The count is `None` without a tracefs, or without root and `CAP_PERFMON`.
 pub(crate) fn count<T>(root: u32, work: impl FnOnce() -> Result<T>) -> Result<(T, Option<u64>)> {
     let mut counters = attach(&threads_of(root)?)?;
     let before = read(&mut counters)?;
@@ -80,8 +82,8 @@ fn threads_of(root: u32) -> Result<Vec<Task>> {
     Ok(of_processes?.into_iter().flatten().collect())
 }
 
-/// Context switches of each thread since it began. The kernel counts this anyway, so reading it costs the
-/// threads nothing.
+/// Context switches of each thread since it began. The kernel counts this anyway, so reading it
+/// costs the threads nothing.
 pub(crate) struct Switches(BTreeMap<i32, u64>);
 
 impl Switches {

@@ -1,7 +1,8 @@
 //! Memory that a process tree holds, and the kernel for all programs of the machine.
 //!
-//! A thread costs little in its process but much in the kernel: a kernel stack, page tables for its own stack, a task
-//! structure. No file counts that per process, so it is the machine's growth that is measured.
+//! A thread costs little in its process but much in the kernel: a kernel stack, page tables for its
+//! own stack, a task structure. No file counts that per process, so it is the machine's growth that
+//! is measured.
 
 use anyhow::{Context, Result};
 use procfs::{Current, Meminfo};
@@ -19,7 +20,8 @@ pub(crate) struct Memory {
     pub(crate) rss: u64,
     kernel_stacks: u64,
     page_tables: u64,
-    /// Kernel objects: tasks, mappings, sockets, open files, requests to a ring; but also cached names of files.
+    /// Kernel objects: tasks, mappings, sockets, open files, requests to a ring; but also cached
+    /// names of files.
     slab: u64,
 }
 
@@ -44,8 +46,8 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Returns the growth for each connection, in bytes: resident; in the kernel altogether, in stacks, in page tables, in
-    /// slab. `NAN` with too few connections to tell.
+    /// Returns the growth for each connection, in bytes: resident; in the kernel altogether, in
+    /// stacks, in page tables, in slab. `NAN` with too few connections to tell.
     pub(crate) fn since(&self, before: &Memory, connections: u32) -> [f64; 5] {
         let share = |now: u64, then: u64, connections_min: u32| match connections {
             few if few < connections_min => f64::NAN,

@@ -1,4 +1,5 @@
-//! The targets with their verdicts: a line for each with its worst point, and all its points on demand.
+//! The targets with their verdicts: a line for each with its worst point, and all its points on
+//! demand.
 
 use maud::{Markup, html};
 use uthread_report::measure::stats::Ratio;
@@ -77,7 +78,8 @@ fn figure(judged: &Judged, unit: &str) -> Markup {
     }
 }
 
-/// Formats a ratio to the third decimal, as a bound may be close, and a figure with a unit as elsewhere.
+/// Formats a ratio to the third decimal, as a bound may be close, and a figure with a unit as
+/// elsewhere.
 fn shown(ratio: Ratio, unit: &str) -> String {
     match unit {
         "" => format!("{:.3} [{:.3}..{:.3}]", ratio.median, ratio.low, ratio.high),

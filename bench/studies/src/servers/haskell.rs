@@ -22,7 +22,8 @@ const SOURCES: [&str; 3] = ["uthread-uring/src", "uthread-network/src", "server"
 const SERVER: &str = "server/Main.hs";
 const WARP: &str = "server/Warp.hs";
 
-/// Returns our server on its managers and warp, with their subjects. What cannot be built is missing.
+/// Returns our server on its managers and warp, with their subjects. What cannot be built is
+/// missing.
 pub(crate) fn all() -> Vec<(Subject, Option<HaskellServer>)> {
     let server = build("server", SERVER);
     let of_manager = |subject: fn(&str) -> Subject, name, manager| match &server {
@@ -95,7 +96,8 @@ impl HaskellServer {
                 .args(self.manager)
                 .arg(address.port().to_string())
                 .arg(root);
-            // Collectors that wait for each other by spinning would compete with the load for its CPU.
+            // Collectors that wait for each other by spinning would compete with the load for its
+            // CPU.
             command.args(["+RTS", &format!("-N{capabilities}"), "-qg"]);
             Ok((command, None))
         });

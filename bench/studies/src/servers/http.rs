@@ -1,4 +1,5 @@
-//! The HTTP servers that are compared, each on a folder and tuned for static files as its documentation advises.
+//! The HTTP servers that are compared, each on a folder and tuned for static files as its
+//! documentation advises.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -39,7 +40,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) root: &'a Path,
     pub(crate) workers: usize,
     pub(crate) place: &'a Place,
-    /// nginx reserves memory per connection ahead, so it is given as many as the study opens and no more.
+    /// nginx reserves memory per connection ahead, so it is given as many as the study opens and no
+    /// more.
     pub(crate) connections: u32,
 }
 
@@ -153,7 +155,8 @@ fn nginx_config(launch: &Launch, address: SocketAddr) -> Result<String> {
     } else {
         ""
     };
-    // nginx closes idle connections once fewer than a sixteenth are free: leave it an eighth, and some for itself.
+    // nginx closes idle connections once fewer than a sixteenth are free: leave it an eighth, and
+    // some for itself.
     let connections = launch.connections + launch.connections / 8 + 64;
     // Per connection its socket and the file it sends.
     let open_files = 2 * connections + OPEN_FILES_CACHED;

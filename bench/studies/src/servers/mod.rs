@@ -1,7 +1,8 @@
 //! Starts a server on a free port of 127.0.0.1 and stops it again.
 //!
-//! `taskset` sets the CPUs before the program starts, so that every thread inherits them. `setpriv` lets the kernel end the
-//! server if this program is killed first. Both replace themselves by the program, so the child is the server.
+//! `taskset` sets the CPUs before the program starts, so that every thread inherits them. `setpriv`
+//! lets the kernel end the server if this program is killed first. Both replace themselves by the
+//! program, so the child is the server.
 
 pub(crate) mod haskell;
 pub(crate) mod http;
@@ -28,12 +29,14 @@ const START_MAX: Duration = Duration::from_secs(10);
 const STOP_MAX: Duration = Duration::from_secs(3);
 /// Interval between two looks at a server that starts or ends.
 const POLL_EVERY: Duration = Duration::from_millis(5);
-/// Another process may take the port between our finding it free and the server binding it; three times is something else.
+/// Another process may take the port between our finding it free and the server binding it; three
+/// times is something else.
 const PORT_ATTEMPTS_MAX: usize = 3;
 /// Lines of a failed server that are shown; more would bury the message.
 const STDERR_LINES_KEPT: usize = 20;
 
-/// Runs a program at the lowest priority of `SCHED_FIFO`, which is above that of every ordinary process.
+/// Runs a program at the lowest priority of `SCHED_FIFO`, which is above that of every ordinary
+/// process.
 const REAL_TIME: [&str; 3] = ["chrt", "--fifo", "1"];
 
 /// A running server; dropping it ends it and all its processes.
@@ -143,8 +146,8 @@ pub(crate) fn start_listening(mut command: Command) -> Result<Server> {
     bail!("it has not printed its address:\n{}", printed.join("\n"))
 }
 
-/// Starts a server on a port that was free a moment ago. `command` returns its command, and the folder that it needs while it
-/// runs.
+/// Starts a server on a port that was free a moment ago. `command` returns its command, and the
+/// folder that it needs while it runs.
 fn start_on_free_port(
     mut command: impl FnMut(SocketAddr) -> Result<(Command, Option<TempDir>)>,
 ) -> Result<Server> {
@@ -175,7 +178,8 @@ fn start_on_free_port(
     bail!("it does not listen:\n{said}")
 }
 
-/// Returns a command that runs `program` on these CPUs, ends it with this program, and captures only its standard error.
+/// Returns a command that runs `program` on these CPUs, ends it with this program, and captures
+/// only its standard error.
 pub(crate) fn pinned(cpus: &[usize], program: &Path) -> Command {
     let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
     let mut command = Command::new("taskset");
@@ -190,15 +194,16 @@ pub(crate) fn pinned(cpus: &[usize], program: &Path) -> Command {
     command
 }
 
-/// Returns the command of [`pinned`] under `SCHED_FIFO`: its threads run before those of ordinary processes on these CPUs. Fails to
-/// start where [`can_run_in_real_time`] is false.
+/// Returns the command of [`pinned`] under `SCHED_FIFO`: its threads run before those of ordinary
+/// processes on these CPUs. Fails to start where [`can_run_in_real_time`] is false.
 pub(crate) fn pinned_in_real_time(cpus: &[usize], program: &Path) -> Command {
     let mut command = pinned(cpus, Path::new(REAL_TIME[0]));
     command.args(&REAL_TIME[1..]).arg(program);
     command
 }
 
-/// Returns whether this process may start others under `SCHED_FIFO`, which takes `CAP_SYS_NICE` or a limit of `RLIMIT_RTPRIO`.
+/// Returns whether this process may start others under `SCHED_FIFO`, which takes `CAP_SYS_NICE` or
+/// a limit of `RLIMIT_RTPRIO`.
 pub(crate) fn can_run_in_real_time() -> bool {
     let mut command = Command::new(REAL_TIME[0]);
     command.args(&REAL_TIME[1..]).arg("true");
@@ -221,7 +226,8 @@ fn read_lines(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     receiver
 }
 
-/// Finds the address in a line such as `serving /srv on http://127.0.0.1:8080/ with 2 workers` or `listening on 127.0.0.1:7000`.
+/// Finds the address in a line such as `serving /srv on http://127.0.0.1:8080/ with 2 workers` or
+/// `listening on 127.0.0.1:7000`.
 fn address_in(line: &str) -> Option<SocketAddr> {
     let url = line.split_once("http://");
     let (_, rest) = url.or_else(|| line.split_once("listening on "))?;

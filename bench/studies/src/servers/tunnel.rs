@@ -57,7 +57,8 @@ impl Forwarder {
     }
 }
 
-/// Describes a plain forwarder. HAProxy splices where its documentation advises it, which is for large transfers.
+/// Describes a plain forwarder. HAProxy splices where its documentation advises it, which is for
+/// large transfers.
 fn haproxy_config(forwarding: &Forwarding, address: SocketAddr) -> String {
     let connections = forwarding.connections + CONNECTIONS_SPARE;
     let (to, is_bulk) = (forwarding.to, forwarding.is_bulk);

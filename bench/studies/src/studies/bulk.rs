@@ -1,7 +1,8 @@
-//! A light connection beside bulk transfers: how long does it wait for an answer on each driver, and at which rate do the
-//! transfers run meanwhile?
+//! A light connection beside bulk transfers: how long does it wait for an answer on each driver,
+//! and at which rate do the transfers run meanwhile?
 //!
-//! The reference is the driver `threads`: it has a thread for each connection, and the kernel schedules them.
+//! The reference is the driver `threads`: it has a thread for each connection, and the kernel
+//! schedules them.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

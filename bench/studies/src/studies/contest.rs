@@ -1,4 +1,5 @@
-//! Servers under the same load: the metrics that all such studies share, and the echo servers that take part.
+//! Servers under the same load: the metrics that all such studies share, and the echo servers that
+//! take part.
 
 use std::time::Duration;
 
@@ -121,8 +122,8 @@ impl Measured {
     }
 }
 
-/// Loads a server that has just been started. With `counts`, loads it a second time to count its system calls where that is
-/// possible: counting slows it down.
+/// Loads a server that has just been started. With `counts`, loads it a second time to count its
+/// system calls where that is possible: counting slows it down.
 pub(super) fn measure(
     server: &Server,
     place: &Place,
@@ -199,7 +200,8 @@ impl Contest {
         })
     }
 
-    /// Measures a server of its own, so that what it has misjudged at its start, such as its amount of work, stays in one round.
+    /// Measures a server of its own, so that what it has misjudged at its start, such as its amount
+    /// of work, stays in one round.
     pub(super) fn measure(&self, subject: usize, task: &Task, counts: bool) -> Result<Measured> {
         let program = self.programs[subject].as_ref().context("it is missing")?;
         let name = &self.subjects[subject].name;

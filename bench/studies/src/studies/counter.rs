@@ -14,8 +14,8 @@ use crate::alone::Measuring;
 use crate::peers;
 use crate::servers::pinned;
 
-/// The ways: name, command, and increments of a measurement, which take 50 ms or more. The others are compared with
-/// the first.
+/// The ways: name, command, and increments of a measurement, which take 50 ms or more. The others
+/// are compared with the first.
 const WAYS: [(&str, &str, u64); 5] = [
     ("batched", "batched", 400_000_000),
     ("shards", "shards", 40_000_000),
@@ -30,7 +30,8 @@ const TASKS: [u32; 5] = [1, 2, 4, 16, 64];
 /// Mean of the ways, with the wait for a quiet machine.
 const SECONDS_EACH: f64 = 1.5;
 
-/// Compares the ways on OS threads, on fibers of one worker, and on those of as many workers as there are CPUs.
+/// Compares the ways on OS threads, on fibers of one worker, and on those of as many workers as
+/// there are CPUs.
 pub(crate) fn study(measuring: &Measuring) -> Result<Study> {
     let cpus = allowed_cpus()?;
     let own = peers::own("uthread", &[])?;

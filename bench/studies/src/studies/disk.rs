@@ -1,4 +1,5 @@
-//! Disk: reads of 4 KiB past the page cache, compared with `fio` on the same file. `uthread iobench` has the techniques.
+//! Disk: reads of 4 KiB past the page cache, compared with `fio` on the same file.
+//! `uthread iobench` has the techniques.
 
 use std::fs;
 use std::path::PathBuf;

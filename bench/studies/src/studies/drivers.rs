@@ -37,7 +37,8 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_value = "1,10,100,1000,10000",
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: Vec<u32>,
-    /// Number of workers of each server; the load gets the other CPUs, or shares all if none are left
+    /// Number of workers of each server; the load gets the other CPUs, or shares all if none are
+    /// left
     #[arg(long, default_value_t = 1, value_parser = parse_workers)]
     workers: usize,
 }

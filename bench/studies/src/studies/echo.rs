@@ -1,5 +1,5 @@
-//! The studies of echo servers: `echo` and `compute` as closed loops, `latency` as an open loop in which workers sleep and have to
-//! be woken.
+//! The studies of echo servers: `echo` and `compute` as closed loops, `latency` as an open loop in
+//! which workers sleep and have to be woken.
 
 use anyhow::Result;
 use uthread_report::results::{Limit, Metric, Panel, Point};
@@ -16,7 +16,8 @@ pub(crate) const ECHO_CONNECTIONS: [u32; 6] = [1, 10, 100, 1_000, 5_000, 15_000]
 /// The panels of `compute`: microseconds of work, and workers.
 const COMPUTE: [(u64, usize); 4] = [(20, 1), (20, 2), (200, 1), (200, 2)];
 const COMPUTE_CONNECTIONS: [u32; 2] = [100, 1_000];
-/// Loads, as parts of what ours can answer. All get the same rate, so that a slow server does not gain by less load.
+/// Loads, as parts of what ours can answer. All get the same rate, so that a slow server does not
+/// gain by less load.
 const LATENCY_PERCENT: [u32; 4] = [5, 20, 50, 80];
 const LATENCY_CONNECTIONS: u32 = 50;
 /// Our subjects whose fibers run on the same worker, and on any.
@@ -97,8 +98,8 @@ fn compute_panel(compute_us: u64, workers: usize) -> Panel {
     panel
 }
 
-/// Returns what no server can pass if everything but the work is free: answers per second, and the mean latency at that rate in
-/// microseconds.
+/// Returns what no server can pass if everything but the work is free: answers per second, and the
+/// mean latency at that rate in microseconds.
 fn bound(workers: usize, compute_us: u64, connections: u32) -> (f64, f64) {
     let busy = f64::from(connections).min(workers as f64);
     let rate = busy * 1e6 / compute_us as f64;

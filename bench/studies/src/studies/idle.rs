@@ -1,6 +1,8 @@
-//! Idle connections: what do thousands of them cost the busy ones, and how much memory does each hold?
+//! Idle connections: what do thousands of them cost the busy ones, and how much memory does each
+//! hold?
 //!
-//! Every measurement starts its own server: one that has held many connections keeps memory for them.
+//! Every measurement starts its own server: one that has held many connections keeps memory for
+//! them.
 
 use std::thread;
 use std::time::Duration;
@@ -21,8 +23,8 @@ use crate::load::{Load, WARM_UP_SECONDS};
 use crate::measure::memory::Memory;
 use crate::setup::OPEN_FILES_SPARE;
 
-/// Time from the last request of the idle connections until their memory is measured: servers give some back when a
-/// connection has been idle for a while.
+/// Time from the last request of the idle connections until their memory is measured: servers give
+/// some back when a connection has been idle for a while.
 const REST: Duration = Duration::from_secs(3);
 
 #[derive(clap::Args)]
@@ -70,7 +72,8 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
             Load::closed(connections, seconds, false).get(files.path(), SMALL.0)
         };
         let start = |load: Load| load.start(&place.load_cpus, server.address());
-        // The memory of the busy connections must be there before that of the idle ones is measured.
+        // The memory of the busy connections must be there before that of the idle ones is
+        // measured.
         start(load(busy, WARM_UP_SECONDS))?.run()?;
         let before = Memory::read(server.pid())?;
         let mut crowd = if is_alone {
@@ -83,7 +86,8 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         }
         let [per_idle, ..] = Memory::read(server.pid())?.since(&before, idle);
         let measured = contest::measure(&server, &place, &load(busy, seconds), quiet_wait, false)?;
-        // They must still be answered: a connection that the server has closed fails the measurement.
+        // They must still be answered: a connection that the server has closed fails the
+        // measurement.
         if let Some(crowd) = &mut crowd {
             crowd.run()?;
         }

@@ -1,6 +1,8 @@
-//! Memory of fibers, threads, tasks and goroutines before, at and after a peak, by the depth of stack that each uses.
+//! Memory of fibers, threads, tasks and goroutines before, at and after a peak, by the depth of
+//! stack that each uses.
 //!
-//! Every measurement has a process of its own, which waits at each stage (`bench/peers/README.md`) while its memory is read.
+//! Every measurement has a process of its own, which waits at each stage (`bench/peers/README.md`)
+//! while its memory is read.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -24,10 +26,12 @@ use crate::servers::pinned;
 
 /// Number of fibers, tasks or goroutines: enough that the runtime itself takes under a hundredth.
 const TASKS: u32 = 10_000;
-/// Number of OS threads, whose kernel memory needs at least a thousand to be told from that of the rest of the machine.
+/// Number of OS threads, whose kernel memory needs at least a thousand to be told from that of the
+/// rest of the machine.
 const THREADS: u32 = 2_000;
-/// Time at the peak, and after it, until memory is read again. A runtime may give some back when a task has waited for a while;
-/// uthread looks once per second for fibers that have not run since its previous look.
+/// Time at the peak, and after it, until memory is read again. A runtime may give some back when a
+/// task has waited for a while; uthread looks once per second for fibers that have not run since
+/// its previous look.
 const REST: Duration = Duration::from_secs(3);
 const SECONDS_EACH: f64 = 8.0;
 
@@ -41,7 +45,8 @@ const PANELS: [(&str, &str, &[u32]); 2] = [
     ("stack in use during the wait", "memory-held", &[1, 8, 64]),
 ];
 
-/// Compares the memory of uthread's fibers with that of threads of the system and of other runtimes.
+/// Compares the memory of uthread's fibers with that of threads of the system and of other
+/// runtimes.
 pub(crate) fn study(measuring: &Measuring) -> Result<Study> {
     let own = peers::own("uthread", &[])?;
     let (subjects, programs) = peers::compared(vec![own], &["tokio", "go", "threads"], measuring);
@@ -121,7 +126,8 @@ fn figures([before, peak, waited, after]: &[Reading; 4], count: u32) -> Vec<f64>
     ]
 }
 
-/// A program that waits at each stage. It proceeds to its end when it is dropped, as its standard input ends.
+/// A program that waits at each stage. It proceeds to its end when it is dropped, as its standard
+/// input ends.
 struct Run {
     child: Child,
     to: ChildStdin,

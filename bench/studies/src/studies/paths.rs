@@ -1,6 +1,7 @@
 //! The ways in which a server on a ring can accept, read and send: the same echo server with each.
 //!
-//! The first subject does what sockets of the library do by themselves. The others are alternatives.
+//! The first subject does what sockets of the library do by themselves. The others are
+//! alternatives.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -58,7 +59,8 @@ pub(crate) struct Args {
     /// Messages per second over 50 connections, for the latency of a server that is not saturated
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     rate: u64,
-    /// Number of workers of each server; the load gets the other CPUs, or shares all if none are left
+    /// Number of workers of each server; the load gets the other CPUs, or shares all if none are
+    /// left
     #[arg(long, default_value_t = 1, value_parser = parse_workers)]
     workers: usize,
 }

@@ -120,8 +120,8 @@ impl Commands {
     }
 }
 
-/// Uses and releases so much memory. The host of a virtual machine provides each page at its first use, which takes several
-/// microseconds; pages freed last are used next.
+/// Uses and releases so much memory. The host of a virtual machine provides each page at its first
+/// use, which takes several microseconds; pages freed last are used next.
 fn use_memory(bytes: u64) -> Result<()> {
     let bytes = bytes.min(available()? / 2);
     drop(black_box(vec![1_u8; usize::try_from(bytes)?]));

@@ -107,7 +107,8 @@ impl Technique {
         command
     }
 
-    /// Counts the system calls and switches of a request between the two lines that the program waits for.
+    /// Counts the system calls and switches of a request between the two lines that the program
+    /// waits for.
     fn count(&self) -> Result<[f64; 2]> {
         let mut command = self.start(COUNTED);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());

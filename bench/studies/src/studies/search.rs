@@ -1,5 +1,5 @@
-//! Searching text in files: the tool on each driver and in both modes, beside ripgrep and a program in Go. Beside searches from
-//! the disk, `fio` shows how fast the disk is.
+//! Searching text in files: the tool on each driver and in both modes, beside ripgrep and a program
+//! in Go. Beside searches from the disk, `fio` shows how fast the disk is.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -36,7 +36,8 @@ const FIO: &str = "fio";
 /// Reads of fio at a time: the most files that ours has in flight.
 const READS_AT_ONCE: u64 = 128;
 
-/// The text that all search for. A literal that few files have, so that all of them are read to the end.
+/// The text that all search for. A literal that few files have, so that all of them are read to the
+/// end.
 const PATTERN: &str = "io_uring_register";
 /// The workers of ours and the threads of ripgrep.
 const WORKERS: &str = "2";
@@ -90,7 +91,8 @@ const SECONDS_EACH: f64 = 2.0;
 #[derive(clap::Args, Clone, Debug)]
 #[group(id = "search_place")]
 pub(crate) struct Place {
-    /// Folders that are searched [default: the sources of all crates that cargo has unpacked, and target/doc]
+    /// Folders that are searched [default: the sources of all crates that cargo has unpacked, and
+    /// target/doc]
     #[arg(long, value_name = "DIR", num_args = 1..)]
     tree: Vec<PathBuf>,
     /// Folder of a file of 2 GiB and of a small tree; both are made if they are missing
@@ -236,7 +238,8 @@ fn prepare(place: &Place) -> Result<([Searched; 3], Vec<String>)> {
     Ok((searched, vec![note]))
 }
 
-/// Returns the folders in which cargo unpacks crates and writes their documentation, if they are there.
+/// Returns the folders in which cargo unpacks crates and writes their documentation, if they are
+/// there.
 fn sources_and_documents() -> Vec<PathBuf> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
@@ -363,7 +366,8 @@ fn is_fio(program: &Program) -> bool {
     program.name == FIO
 }
 
-/// Reads as many bytes as the tree has from the large file, in pieces of the mean size of its files, and returns the time in ms.
+/// Reads as many bytes as the tree has from the large file, in pieces of the mean size of its
+/// files, and returns the time in ms.
 fn read_by_fio(fio: &Program, searched: &[Searched; 3]) -> Result<f64> {
     let [tree, _, large] = searched;
     let piece = (tree.bytes / tree.files).next_multiple_of(4096);
@@ -391,7 +395,8 @@ fn cpu_ms() -> Result<f64> {
     Ok(ms(used.user_time()) + ms(used.system_time()))
 }
 
-/// Counts the system calls of a search. A shell waits for a line, so that the counters are there before it becomes the search.
+/// Counts the system calls of a search. A shell waits for a line, so that the counters are there
+/// before it becomes the search.
 fn count_calls(command: &Command) -> Result<Option<u64>> {
     let mut shell = Command::new("sh");
     shell.args(["-c", "read line; exec \"$0\" \"$@\""]);

@@ -1,4 +1,5 @@
-//! Forwarders of TCP connections, beside HAProxy: messages, transfers, and the memory of each connection.
+//! Forwarders of TCP connections, beside HAProxy: messages, transfers, and the memory of each
+//! connection.
 
 use std::path::Path;
 

@@ -1,7 +1,8 @@
 //! Judges a target by the results, point by point.
 //!
-//! Doubt counts against us: if ours failed, the target is missed; if a peer that it names was not measured, or the rounds are too
-//! few to tell, it is not met. A peer that was tried and failed is no obstacle.
+//! Doubt counts against us: if ours failed, the target is missed; if a peer that it names was not
+//! measured, or the rounds are too few to tell, it is not met. A peer that was tried and failed is
+//! no obstacle.
 
 use uthread_report::measure::stats::{self, Ratio, Verdict as Sureness};
 use uthread_report::results::{Better, Panel, Results, Study};
@@ -217,8 +218,8 @@ impl Site<'_> {
             .is_some()
     }
 
-    /// Returns whether the metric does not apply here: all were measured and nobody has a figure. A single connection has no
-    /// fairness.
+    /// Returns whether the metric does not apply here: all were measured and nobody has a figure. A
+    /// single connection has no fairness.
     fn is_inapplicable(self) -> bool {
         let all = || 0..self.study.subjects.len();
         let taken = all()

@@ -1,8 +1,9 @@
 //! The bounds that the figures have to keep, as data (`targets.json`), and whether they do.
 //!
-//! Each target compares ours with others in the same rounds of the same study, at each of its points. One rule holds for all, on the
-//! 95 % interval of the ratio or of the figure: the target is met if the interval does not reach further than [`MARGIN`] beyond the bound,
-//! missed if all of the interval is beyond the bound, and else not measured well enough to tell.
+//! Each target compares ours with others in the same rounds of the same study, at each of its
+//! points. One rule holds for all, on the 95 % interval of the ratio or of the figure: the target
+//! is met if the interval does not reach further than [`MARGIN`] beyond the bound, missed if all of
+//! the interval is beyond the bound, and else not measured well enough to tell.
 
 mod judge;
 
@@ -64,7 +65,8 @@ enum Goal {
     AtLeast(f64),
 }
 
-/// How far an interval may reach beyond the bound of a target that is met: what rounds on such machines can tell apart.
+/// How far an interval may reach beyond the bound of a target that is met: what rounds on such
+/// machines can tell apart.
 const MARGIN: f64 = 1.05;
 
 /// The worst is the greatest.

@@ -1,4 +1,5 @@
-//! Each rule against results that keep it, and against the same with one fault. `tests.json` has the cases.
+//! Each rule against results that keep it, and against the same with one fault. `tests.json` has
+//! the cases.
 
 use serde::de::DeserializeOwned;
 use uthread_report::results::{Better, Limit, Metric, Panel, Point, Round, Study, Subject};
@@ -15,7 +16,8 @@ fn cases<T: DeserializeOwned>(name: &str) -> Vec<T> {
     serde_json::from_value(all[name].take()).unwrap()
 }
 
-/// Returns the rounds that a word describes: around a median (by 1 % at most), `few` or `flaky` ones, `cannot`, `inapplicable`.
+/// Returns the rounds that a word describes: around a median (by 1 % at most), `few` or `flaky`
+/// ones, `cannot`, `inapplicable`.
 fn rounds(words: &str) -> Vec<Round> {
     let around = |median: &str| -> Vec<Round> {
         let median: f64 = median.parse().unwrap();
@@ -38,7 +40,8 @@ fn rounds(words: &str) -> Vec<Round> {
     }
 }
 
-/// Returns a study of ours and the peers `a` and `b` with one metric. `points`: for each, the rounds of each subject.
+/// Returns a study of ours and the peers `a` and `b` with one metric. `points`: for each, the
+/// rounds of each subject.
 fn study(metric: Metric, points: Vec<Vec<Vec<Round>>>) -> Study {
     let numbers: Vec<u32> = (1..=points.len() as u32).map(|point| point * 10).collect();
     let metrics = vec![metric];
@@ -191,7 +194,8 @@ fn the_targets_are_distinct_and_judge_the_committed_report() {
         let what = &verdict.target.what;
         let study = &verdict.target.study;
         assert!(report::order().contains(study), "{what}: no study {study}");
-        // The report gets a new study or metric when it is measured, and has no point to judge until then.
+        // The report gets a new study or metric when it is measured, and has no point to judge
+        // until then.
         let is_measured = results.study(study).is_some_and(|study| {
             let mut panels = study.panels.iter();
             panels.any(|panel| panel.metric(&verdict.target.metric).is_some())

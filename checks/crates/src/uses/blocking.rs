@@ -1,4 +1,5 @@
-//! Libraries that wait for the disk or for another process, or compute, while other fibers want the worker.
+//! Libraries that wait for the disk or for another process, or compute, while other fibers want the
+//! worker.
 
 use mysql::OptsBuilder;
 use mysql::prelude::Queryable;

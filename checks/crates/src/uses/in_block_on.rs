@@ -1,4 +1,5 @@
-//! Async crates, in `block_on`: with a Tokio runtime beside, as a task or with its context entered for each poll, and without one.
+//! Async crates, in `block_on`: with a Tokio runtime beside, as a task or with its context entered
+//! for each poll, and without one.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -179,7 +180,8 @@ async fn echo(request: Request<Incoming>) -> hyper::Result<Response<Full<Bytes>>
     Ok(Response::new(Full::new(body)))
 }
 
-/// Sends bodies over one connection, and compares what comes back. The connection and the requests are futures of one task.
+/// Sends bodies over one connection, and compares what comes back. The connection and the requests
+/// are futures of one task.
 fn ask(server: SocketAddr) {
     let stream = TcpStream::connect(server).expect("a server");
     let stream = TokioIo::new(Async::new(stream).compat());

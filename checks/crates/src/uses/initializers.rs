@@ -26,7 +26,8 @@ pub(super) const USES: &[Use] = &[
     ),
 ];
 
-/// Creates a value by two fibers at once, and checks that `get` runs the initializer that it gets once.
+/// Creates a value by two fibers at once, and checks that `get` runs the initializer that it gets
+/// once.
 fn create(get: impl Fn(&dyn Fn() -> u32) -> u32 + Sync) {
     let runs = AtomicU32::new(0);
     overlap(

@@ -1,4 +1,5 @@
-//! Locks of `std` and of other crates, held by a fiber across a wait while another fiber wants them.
+//! Locks of `std` and of other crates, held by a fiber across a wait while another fiber wants
+//! them.
 
 use std::cell::Cell;
 use std::sync::{Mutex, RwLock};

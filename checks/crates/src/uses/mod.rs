@@ -20,7 +20,8 @@ use uthread::sync::Barrier;
 
 use crate::services::Service;
 
-/// How long a use waits. Longer than any pause that counts, so that a wait that stops other fibers shows.
+/// How long a use waits. Longer than any pause that counts, so that a wait that stops other fibers
+/// shows.
 const WAIT: Duration = Duration::from_millis(100);
 
 /// How long a server may refuse clients after its start.
@@ -29,7 +30,8 @@ const READY: Duration = Duration::from_secs(5);
 /// A part of the study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
-    /// The crate waits for another fiber of the runtime, or keeps context per thread while a fiber waits.
+    /// The crate waits for another fiber of the runtime, or keeps context per thread while a fiber
+    /// waits.
     ForFibers,
     /// The crate waits for the kernel, or computes.
     ByThemselves,

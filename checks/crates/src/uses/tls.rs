@@ -1,4 +1,5 @@
-//! TLS between fibers: a blocking client of another crate, and a server of rustls over a stream of uthread.
+//! TLS between fibers: a blocking client of another crate, and a server of rustls over a stream of
+//! uthread.
 
 use std::io::{Read, Write};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! HTTP between fibers of one runtime: a client or a server of another crate, and the other side in a fiber.
+//! HTTP between fibers of one runtime: a client or a server of another crate, and the other side in
+//! a fiber.
 
 use std::net;
 

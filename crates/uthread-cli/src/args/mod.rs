@@ -1,7 +1,8 @@
-//! The command line: arguments, defaults and the text of `--help`. `tunnel` has those of its subcommand.
+//! The command line: arguments, defaults and the text of `--help`. `tunnel` has those of its
+//! subcommand.
 //!
-//! Defaults are written only here. Values are checked while they are parsed, so the rest of the program never sees a zero
-//! timeout.
+//! Defaults are written only here. Values are checked while they are parsed, so the rest of the
+//! program never sees a zero timeout.
 
 mod tunnel;
 
@@ -224,8 +225,8 @@ pub(crate) struct ServeArgs {
     pub(crate) grace: Duration,
 }
 
-/// Formats of the access log. The variants have no doc comments: these would switch `--help` to its long form, one paragraph per
-/// option.
+/// Formats of the access log. The variants have no doc comments: these would switch `--help` to its
+/// long form, one paragraph per option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     Common,
@@ -418,7 +419,8 @@ pub(crate) struct LoadOptions {
     #[arg(long, help_heading = "Generator")]
     pub(crate) spin: bool,
 
-    /// I/O driver of the generator: uring, epoll or threads [default: UTHREAD_DRIVER, or the best available]
+    /// I/O driver of the generator: uring, epoll or threads [default: UTHREAD_DRIVER, or the best
+    /// available]
     #[arg(long, value_name = "DRIVER", value_parser = driver_parser(), hide_possible_values = true, help_heading = "Generator")]
     pub(crate) driver: Option<Driver>,
 }
@@ -503,7 +505,8 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses a duration other than zero: a deadline of zero would refuse every client, and the kernel takes a zero timeout for none.
+/// Parses a duration other than zero: a deadline of zero would refuse every client, and the kernel
+/// takes a zero timeout for none.
 fn positive_duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(Duration::ZERO) => Err("must be longer than zero".to_owned()),

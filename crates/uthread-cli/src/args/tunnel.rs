@@ -81,7 +81,8 @@ pub(crate) struct TunnelArgs {
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(crate) max_per_client: Option<NonZeroUsize>,
 
-    /// Maximum number of bytes per second and direction of a connection, such as 10M [default: no limit]
+    /// Maximum number of bytes per second and direction of a connection, such as 10M [default: no
+    /// limit]
     #[arg(long, value_parser = byte_count, value_name = "BYTES", help_heading = "Limits")]
     pub(crate) rate: Option<NonZeroU64>,
 
@@ -110,7 +111,8 @@ pub(crate) struct TunnelArgs {
     pub(crate) grace: Duration,
 }
 
-/// Formats of the log of connections. The variants have no doc comments, as for [`LogFormat`](super::LogFormat).
+/// Formats of the log of connections. The variants have no doc comments, as for
+/// [`LogFormat`](super::LogFormat).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TunnelLog {
     Text,

@@ -33,7 +33,8 @@ pub(crate) fn run(args: &AuditArgs) -> Exit {
     }
 }
 
-/// Prints the dependencies of a ported program that can block its workers. Says why if they cannot be read.
+/// Prints the dependencies of a ported program that can block its workers. Says why if they cannot
+/// be read.
 pub(crate) fn warn(folder: &Path, out: &mut impl Write) -> io::Result<()> {
     let audited = match audit(folder) {
         Ok(audited) => audited,
@@ -169,7 +170,8 @@ impl Audited {
         }
     }
 
-    /// Returns `true` for a crate that calls a library of C. One that declares its functions does not.
+    /// Returns `true` for a crate that calls a library of C. One that declares its functions does
+    /// not.
     fn links_c(&self) -> bool {
         self.dependency.links.is_some() && !self.dependency.is_of_declarations()
     }

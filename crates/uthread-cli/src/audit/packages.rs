@@ -77,12 +77,13 @@ struct EdgeKind {
     kind: Option<String>,
 }
 
-/// Returns the dependencies of the package or workspace in a folder, by name. Leaves out those of builds and tests, macros, and
-/// uthread.
+/// Returns the dependencies of the package or workspace in a folder, by name. Leaves out those of
+/// builds and tests, macros, and uthread.
 ///
 /// # Errors
 ///
-/// `NotFound` if there is no cargo or no such folder; the message of `cargo metadata` if that fails, such as for a missing `Cargo.toml`.
+/// `NotFound` if there is no cargo or no such folder; the message of `cargo metadata` if that
+/// fails, such as for a missing `Cargo.toml`.
 pub(super) fn of(folder: &Path) -> anyhow::Result<Vec<Dependency>> {
     let metadata = metadata(folder)?;
     let packages: HashMap<_, _> = metadata

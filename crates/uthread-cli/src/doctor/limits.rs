@@ -8,7 +8,8 @@ use super::report::Limit;
 use super::system::System;
 use super::text::{bytes, number, rounded};
 
-/// Descriptors besides the connections: standard streams, a listener and open files; and those of each worker.
+/// Descriptors besides the connections: standard streams, a listener and open files; and those of
+/// each worker.
 const DESCRIPTORS_RESERVED: u64 = 8;
 const DESCRIPTORS_PER_WORKER: u64 = 2;
 
@@ -156,8 +157,9 @@ fn locked_memory(system: &System, diagnosis: &Diagnosis) -> String {
     }
 }
 
-/// Returns how many rings of full size fit into the locked memory. `None` if locked memory is unlimited, or if the
-/// kernel does not count rings (5.12 to 6.13): then a ring exists that exceeds the limit.
+/// Returns how many rings of full size fit into the locked memory. `None` if locked memory is
+/// unlimited, or if the kernel does not count rings (5.12 to 6.13): then a ring exists that exceeds
+/// the limit.
 fn full_rings(system: &System, diagnosis: &Diagnosis) -> Option<u64> {
     let limit = system.limits.locked_memory_bytes?;
     let count = limit / diagnosis.ring_locked_bytes as u64;

@@ -1,7 +1,9 @@
-//! `uthread doctor`: checks what this machine supports, and prints replacements for missing features and remedies.
+//! `uthread doctor`: checks what this machine supports, and prints replacements for missing
+//! features and remedies.
 //!
-//! Collects facts (`system`, `limits`, and the library's own diagnosis), explains refusals (`refusal`), and tests every
-//! driver (`self_test`). The result is one report, printed as text (`page`) or as JSON.
+//! Collects facts (`system`, `limits`, and the library's own diagnosis), explains refusals
+//! (`refusal`), and tests every driver (`self_test`). The result is one report, printed as text
+//! (`page`) or as JSON.
 
 mod report;
 

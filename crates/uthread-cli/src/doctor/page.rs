@@ -177,7 +177,8 @@ fn write_test(out: &mut Vec<u8>, test: &Test, io_uring: &IoUring) -> io::Result<
     columns(out, &test.driver, TEST_COLUMN, &text)
 }
 
-/// Says what each driver is for: the self-test shows that it works, and its rates are not those of a server.
+/// Says what each driver is for: the self-test shows that it works, and its rates are not those of
+/// a server.
 fn write_advice(out: &mut Vec<u8>) -> io::Result<()> {
     let test = "16 connections with both ends in this process, reads of 4 KiB from the page cache one after the other: that a \
                 driver works, and not how fast a server is.";

@@ -1,5 +1,5 @@
-//! Explains why io_uring is not available, from the kernel's error and the system's settings, with the remedy for each
-//! cause.
+//! Explains why io_uring is not available, from the kernel's error and the system's settings, with
+//! the remedy for each cause.
 
 use std::io;
 

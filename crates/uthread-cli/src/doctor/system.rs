@@ -14,7 +14,8 @@ const CAP_SYS_RESOURCE: u32 = 24;
 
 /// Mount point of the control groups, in both versions.
 const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
-/// Smallest value that version 1 shows for "no limit": the largest number of whole pages, and anything near it.
+/// Smallest value that version 1 shows for "no limit": the largest number of whole pages, and
+/// anything near it.
 const NO_MEMORY_LIMIT: u64 = 1 << 60;
 
 /// Facts about the system; `None` if the system does not report one.
@@ -35,7 +36,8 @@ pub(crate) struct System {
     pub(crate) starts_any_thread: bool,
     /// Value of `kernel.io_uring_disabled`. A kernel that has it was built with io_uring.
     pub(crate) io_uring_disabled: Option<u32>,
-    /// Value of `kernel.io_uring_group`: the group that may use io_uring if `io_uring_disabled` is 1.
+    /// Value of `kernel.io_uring_group`: the group that may use io_uring if `io_uring_disabled`
+    /// is 1.
     pub(crate) io_uring_group: Option<i64>,
     pub(crate) seccomp: Option<Seccomp>,
     #[serde(skip)]
@@ -162,7 +164,8 @@ fn first_line(path: &str) -> Option<String> {
     text.lines().next().map(|line| line.trim().to_owned())
 }
 
-/// Returns the lowest of the limits from this process's control group up to the root, in either version.
+/// Returns the lowest of the limits from this process's control group up to the root, in either
+/// version.
 fn control_group(controller: &str, file: &str, old_file: &str) -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mut limits = Vec::new();

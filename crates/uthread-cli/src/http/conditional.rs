@@ -1,4 +1,5 @@
-//! Conditional requests: check the state that the client knows against the current one (RFC 9110, section 13).
+//! Conditional requests: check the state that the client knows against the current one (RFC 9110,
+//! section 13).
 
 use super::date;
 use super::request::{Method, Request};
@@ -18,7 +19,8 @@ pub(crate) enum Verdict {
     Failed,
 }
 
-/// Evaluates the preconditions in the order of section 13.2.2: tags before dates, "must match" before "must not".
+/// Evaluates the preconditions in the order of section 13.2.2: tags before dates, "must match"
+/// before "must not".
 pub(crate) fn weigh(request: &Request<'_, '_>, current: &Validators<'_>) -> Verdict {
     debug_assert!(
         request.method != Method::Other,
@@ -43,8 +45,8 @@ pub(crate) fn weigh(request: &Request<'_, '_>, current: &Validators<'_>) -> Verd
     Verdict::Proceed
 }
 
-/// Returns true if a `Range` applies: without `If-Range` always, otherwise only if the client has a part of this very
-/// state.
+/// Returns true if a `Range` applies: without `If-Range` always, otherwise only if the client has a
+/// part of this very state.
 pub(crate) fn range_holds(request: &Request<'_, '_>, current: &Validators<'_>, now_s: i64) -> bool {
     if request.values("if-range").next().is_none() {
         return true;
@@ -55,7 +57,8 @@ pub(crate) fn range_holds(request: &Request<'_, '_>, current: &Validators<'_>, n
     if let Some((tag, _)) = Tag::read(value) {
         return tag.strongly(current.etag);
     }
-    // A date identifies a state only after its second is over: until then, the file may change again within it.
+    // A date identifies a state only after its second is over: until then, the file may change
+    // again within it.
     date::parse(value) == Some(current.modified_s) && current.modified_s < now_s
 }
 

@@ -15,8 +15,8 @@ thread_local! {
     static CURRENT: Cell<(i64, DateText)> = Cell::new((0, format(0)));
 }
 
-/// Returns the current date. Never inlined: a fiber may be on another thread after a blocking call, so the address of a
-/// thread-local must not be cached across one.
+/// Returns the current date. Never inlined: a fiber may be on another thread after a blocking call,
+/// so the address of a thread-local must not be cached across one.
 #[inline(never)]
 pub(crate) fn now() -> DateText {
     let now_s = now_s();
@@ -34,7 +34,8 @@ pub(crate) fn now_s() -> i64 {
     unix_seconds(SystemTime::now())
 }
 
-/// Formats a time in seconds since 1970. Files may have any time: those that HTTP cannot represent are clamped.
+/// Formats a time in seconds since 1970. Files may have any time: those that HTTP cannot represent
+/// are clamped.
 pub(crate) fn format(unix_s: i64) -> DateText {
     let clamped_s = unix_s.clamp(0, SECONDS_MAX).unsigned_abs();
     let date = httpdate::HttpDate::from(UNIX_EPOCH + Duration::from_secs(clamped_s));

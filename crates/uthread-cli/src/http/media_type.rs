@@ -32,8 +32,8 @@ impl MediaType {
         self.essence
     }
 
-    /// Returns the suffix of the essence in `Content-Type`. Browsers guess the charset of text without one; files are
-    /// UTF-8.
+    /// Returns the suffix of the essence in `Content-Type`. Browsers guess the charset of text
+    /// without one; files are UTF-8.
     pub(crate) fn charset(self) -> &'static str {
         if self.text { "; charset=utf-8" } else { "" }
     }

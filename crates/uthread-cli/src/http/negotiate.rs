@@ -61,7 +61,8 @@ pub(crate) fn rank<'a>(fields: impl Iterator<Item = &'a [u8]>) -> impl Iterator<
         }
     }
     let mut ranked = Coding::ALL.map(|coding| {
-        // If not mentioned, identity is acceptable with the lowest preference, and other codings are not.
+        // If not mentioned, identity is acceptable with the lowest preference, and other codings
+        // are not.
         let unsaid = match coding {
             Coding::Identity => others.map_or(1, |weight| weight.min(1)),
             _ => others.unwrap_or(0),

@@ -1,6 +1,7 @@
 //! The `Range` field: selects bytes of a representation (RFC 9110, section 14).
 
-/// Maximum number of ranges in a response. Readers of PDF and video request a few; for more, the whole file is cheaper.
+/// Maximum number of ranges in a response. Readers of PDF and video request a few; for more, the
+/// whole file is cheaper.
 pub(crate) const RANGES_MAX: usize = 16;
 
 /// A range of bytes inside the representation; never empty.
@@ -27,7 +28,8 @@ pub(crate) enum Selection {
 
 /// Returns the ranges that `field` selects from a representation of `total` bytes.
 pub(crate) fn select(field: &[u8], total: u64) -> Selection {
-    // Some clients send a range with every request to limit its size: a range of an empty file is not an error.
+    // Some clients send a range with every request to limit its size: a range of an empty file is
+    // not an error.
     if total == 0 {
         return Selection::Whole;
     }
@@ -65,7 +67,8 @@ fn list_of_bytes(field: &[u8]) -> Option<&[u8]> {
         .then(|| &field[equals + 1..])
 }
 
-/// Parses one of `first-last`, `first-` and `-suffix`; returns `None` for a range outside the representation.
+/// Parses one of `first-last`, `first-` and `-suffix`; returns `None` for a range outside the
+/// representation.
 fn span(item: &[u8], total: u64) -> Result<Option<Span>, Malformed> {
     let dash = item
         .iter()

@@ -1,8 +1,8 @@
 //! Request heads: finds the end of a head, and parses it.
 //!
-//! `httparse` knows the grammar, but is lenient where two servers in a row could read one byte stream as different
-//! requests (smuggling). The strict rules are here: lines end with CRLF only, a body has exactly one length, and
-//! ambiguous heads are refused.
+//! `httparse` knows the grammar, but is lenient where two servers in a row could read one byte
+//! stream as different requests (smuggling). The strict rules are here: lines end with CRLF only, a
+//! body has exactly one length, and ambiguous heads are refused.
 
 use std::mem::MaybeUninit;
 
@@ -10,7 +10,8 @@ use super::response::Status;
 
 /// Maximum length of a request line. Browsers, proxies and other servers stop at about 8 KiB.
 pub(crate) const REQUEST_LINE_BYTES_MAX: usize = 8 * 1024;
-/// Maximum length of a head: the longest request line, and as much again for the fields (cookies are the largest).
+/// Maximum length of a head: the longest request line, and as much again for the fields (cookies
+/// are the largest).
 pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Maximum number of header fields. Browsers send about 20; other servers allow 100.
 pub(crate) const HEADERS_MAX: usize = 100;
@@ -18,8 +19,8 @@ pub(crate) const HEADERS_MAX: usize = 100;
 const LINE_END: &[u8] = b"\r\n";
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// Room for the fields of one head; uninitialised, because clearing 3 KiB per request would be the most expensive part
-/// of parsing.
+/// Room for the fields of one head; uninitialised, because clearing 3 KiB per request would be the
+/// most expensive part of parsing.
 pub(crate) type HeaderSlots<'b> = [MaybeUninit<httparse::Header<'b>>; HEADERS_MAX];
 
 pub(crate) const fn header_slots<'b>() -> HeaderSlots<'b> {
@@ -46,8 +47,8 @@ pub(crate) struct Request<'h, 'b> {
     pub(crate) method_name: &'b str,
     /// The request target as received, for the log.
     pub(crate) target: &'b str,
-    /// The path and query of the target. Begins with a slash; in the absolute form it may also be empty or only a
-    /// query.
+    /// The path and query of the target. Begins with a slash; in the absolute form it may also be
+    /// empty or only a query.
     pub(crate) path_and_query: &'b str,
     pub(crate) version: Version,
     /// True if the client may send another request on this connection.
@@ -145,7 +146,8 @@ pub(crate) fn parse<'h, 'b>(
     })
 }
 
-/// Returns 505 for a well-formed version that is not supported, and 400 for anything else in its place.
+/// Returns 505 for a well-formed version that is not supported, and 400 for anything else in its
+/// place.
 fn version_refusal(head: &[u8]) -> Status {
     let line = head.split(|&byte| byte == b'\r').next().unwrap_or(head);
     let mut words = line.split(|&byte| byte == b' ').skip(2);
@@ -162,9 +164,11 @@ fn version_refusal(head: &[u8]) -> Status {
     }
 }
 
-/// Reduces the origin form (`/a?b`) and the absolute form (`http://host/a?b`) to the path and query.
+/// Reduces the origin form (`/a?b`) and the absolute form (`http://host/a?b`) to the path and
+/// query.
 fn path_and_query(target: &str) -> Result<&str, Status> {
-    // Clients never send a fragment: this one tries to make this server and a proxy split the target differently.
+    // Clients never send a fragment: this one tries to make this server and a proxy split the
+    // target differently.
     if target.contains('#') {
         return Err(Status::BadRequest);
     }
@@ -192,8 +196,8 @@ fn check_host(headers: &[httparse::Header<'_>], version: Version) -> Result<(), 
     }
 }
 
-/// Returns true for the characters of a host and port (RFC 3986). A comma is excluded, because two hosts in a list are
-/// ambiguous.
+/// Returns true for the characters of a host and port (RFC 3986). A comma is excluded, because two
+/// hosts in a list are ambiguous.
 fn is_host(host: &[u8]) -> bool {
     host.iter()
         .all(|byte| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+;=:[]%".contains(byte))

@@ -4,7 +4,8 @@ use std::io::Write;
 
 use super::date;
 
-/// Every status that the servers of this program send. The set is closed, so each has its phrase and its page.
+/// Every status that the servers of this program send. The set is closed, so each has its phrase
+/// and its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Ok = 200,
@@ -157,8 +158,8 @@ impl<'o> HeadWriter<'o> {
     }
 }
 
-/// Appends `value` in decimal. It is on the path of every response, where `write!` would cost more than the rest of the
-/// head.
+/// Appends `value` in decimal. It is on the path of every response, where `write!` would cost more
+/// than the rest of the head.
 pub(crate) fn push_decimal(out: &mut Vec<u8>, mut value: u64) {
     // u64::MAX has 20 digits.
     let mut digits = [0_u8; 20];

@@ -138,8 +138,8 @@ fn push_json_text(key: &str, value: &[u8], line: &mut Vec<u8>) {
     line.push(b'"');
 }
 
-/// Appends a client's bytes. A byte that could end a string or a line, or control a terminal, becomes `escape` and two
-/// hexadecimal digits.
+/// Appends a client's bytes. A byte that could end a string or a line, or control a terminal,
+/// becomes `escape` and two hexadecimal digits.
 fn push_escaped(bytes: &[u8], escape: &[u8], line: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for &byte in bytes {

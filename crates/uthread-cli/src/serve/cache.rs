@@ -1,8 +1,9 @@
 //! Small files in memory, so that a request for one neither opens nor reads it.
 //!
-//! Each lookup compares the file with its copy by one `statx`, which is made after the request has been received: a
-//! change that was made before the request is seen. What `statx` cannot show (a store to a mapped page, a directory that
-//! was moved away and replaced by a link to it) is seen after [`AGE_MAX`], when the file is opened and read again.
+//! Each lookup compares the file with its copy by one `statx`, which is made after the request has
+//! been received: a change that was made before the request is seen. What `statx` cannot show (a
+//! store to a mapped page, a directory that was moved away and replaced by a link to it) is seen
+//! after [`AGE_MAX`], when the file is opened and read again.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::Metadata;
@@ -19,21 +20,23 @@ use crate::http::negotiate::Coding;
 
 /// Largest file to keep. Copying a larger one into the socket costs more than `sendfile`.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
-/// Memory for all copies: 512 files of the largest size, which is many times what a site's pages and styles take.
+/// Memory for all copies: 512 files of the largest size, which is many times what a site's pages
+/// and styles take.
 const BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Memory of an entry besides the file: its head, its path, and its place in the tables. It also bounds the number of
-/// entries.
+/// Memory of an entry besides the file: its head, its path, and its place in the tables. It also
+/// bounds the number of entries.
 const ENTRY_BYTES: usize = 1024;
 /// Parts with a lock each, so that workers seldom wait for each other.
 const SHARDS: usize = 16;
-/// Age at which a copy is read again. Only frequent requests profit from a copy, and they do not notice one read a
-/// second.
+/// Age at which a copy is read again. Only frequent requests profit from a copy, and they do not
+/// notice one read a second.
 const AGE_MAX: Duration = Duration::from_secs(1);
-/// Time since the last change after which a file may be kept. Two changes within one tick of a file system's clock (2 s
-/// for FAT) can leave the same times.
+/// Time since the last change after which a file may be kept. Two changes within one tick of a file
+/// system's clock (2 s for FAT) can leave the same times.
 const SETTLED: Duration = Duration::from_secs(3);
 
-/// Identity of a file and its content: device, inode, size, and the times of modification and change.
+/// Identity of a file and its content: device, inode, size, and the times of modification and
+/// change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -54,8 +57,8 @@ impl Stamp {
         }
     }
 
-    /// Queries the file at `path`. Does not wait for a file system of another machine: it knows the attributes since it
-    /// opened the file.
+    /// Queries the file at `path`. Does not wait for a file system of another machine: it knows the
+    /// attributes since it opened the file.
     fn at(dir: impl AsFd, path: &[u8]) -> Option<Stamp> {
         let flags = AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
         let wanted = StatxFlags::INO | StatxFlags::SIZE | StatxFlags::MTIME | StatxFlags::CTIME;
@@ -76,7 +79,8 @@ impl Stamp {
 pub(crate) struct Kept {
     stamp: Stamp,
     read_at: Instant,
-    /// When the last comparison that found no change began, in nanoseconds since the cache was created.
+    /// When the last comparison that found no change began, in nanoseconds since the cache was
+    /// created.
     compared_ns: AtomicU64,
     /// Set by every use; an entry that was used since the last search for room stays.
     used: AtomicBool,
@@ -92,7 +96,8 @@ pub(crate) struct Image {
     head: Option<HeadKey>,
 }
 
-/// State that a head of one file depends on: the second of its date, and how the content is encoded.
+/// State that a head of one file depends on: the second of its date, and how the content is
+/// encoded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct HeadKey {
     pub(crate) second: i64,
@@ -124,7 +129,8 @@ impl Kept {
         Arc::clone(&lock(&self.image))
     }
 
-    /// Returns the image with the head for `key`. Writes the head if the last one differs, which is once a second.
+    /// Returns the image with the head for `key`. Writes the head if the last one differs, which is
+    /// once a second.
     pub(crate) fn image_with_head(
         &self,
         key: HeadKey,
@@ -177,7 +183,8 @@ impl Cache {
         }
     }
 
-    /// Returns the file at `path` beneath `dir`, if it is in memory and has not changed before `asked`.
+    /// Returns the file at `path` beneath `dir`, if it is in memory and has not changed before
+    /// `asked`.
     pub(crate) fn get(&self, dir: impl AsFd, path: &[u8], asked: Instant) -> Option<Arc<Kept>> {
         let kept = self.shard(path).entries.get(path).map(Arc::clone)?;
         if asked.saturating_duration_since(kept.read_at) >= AGE_MAX {
@@ -249,7 +256,8 @@ impl Shard {
             Some(old) => self.bytes -= cost(&old),
             None => self.order.push_back(path),
         }
-        // Ends: each step removes an entry, or clears a mark that nobody can set while the shard is locked for a lookup.
+        // Ends: each step removes an entry, or clears a mark that nobody can set while the shard is
+        // locked for a lookup.
         while self.bytes > BYTES_MAX / SHARDS {
             let Some(path) = self.order.pop_front() else {
                 break;

@@ -17,15 +17,16 @@ use crate::input::Input;
 use crate::output::tell;
 use crate::stream::Stream;
 
-/// Largest body to read and discard in order to keep the connection. Neither GET nor HEAD has a use for a body.
+/// Largest body to read and discard in order to keep the connection. Neither GET nor HEAD has a use
+/// for a body.
 const BODY_BYTES_MAX: u64 = 64 * 1024;
-/// Limits of reading after the last response. Reading lets the client receive the response before a reset could
-/// overtake it.
+/// Limits of reading after the last response. Reading lets the client receive the response before a
+/// reset could overtake it.
 const LINGER_BYTES_MAX: usize = 256 * 1024;
 /// A few round trips on a bad line.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(1);
-/// How long a connection that waits for a request keeps its receive buffer. A busy client sends the next one earlier; for
-/// the others, another system call per request is nothing.
+/// How long a connection that waits for a request keeps its receive buffer. A busy client sends the
+/// next one earlier; for the others, another system call per request is nothing.
 const BUFFER_TIME: Duration = Duration::from_millis(20);
 /// Buffer for discarded bytes.
 const DISCARD_BYTES: usize = 16 * 1024;
@@ -54,8 +55,8 @@ pub(crate) fn run(server: &Server, admitted: &mut Admitted) {
     }
 }
 
-/// Shuts down the sending side, and waits for the client to close. Closing with unread bytes would reset the
-/// connection, and the reset could destroy the response on its way.
+/// Shuts down the sending side, and waits for the client to close. Closing with unread bytes would
+/// reset the connection, and the reset could destroy the response on its way.
 pub(crate) fn linger(mut stream: &Stream) {
     if stream.shutdown(Shutdown::Write).is_err() {
         return;
@@ -88,7 +89,8 @@ struct Connection<'a> {
 
 /// Reasons why there is no request to respond to.
 enum NoHead {
-    /// The client disconnected or timed out, or the server is draining: nobody waits for a response.
+    /// The client disconnected or timed out, or the server is draining: nobody waits for a
+    /// response.
     Ended,
     Refused(Status),
 }
@@ -116,7 +118,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Handles one request. Never inlined: a connection that waits for a request does without the kilobytes of this frame.
+    /// Handles one request. Never inlined: a connection that waits for a request does without the
+    /// kilobytes of this frame.
     #[inline(never)]
     fn exchange(&mut self, head_bytes: usize) -> Next {
         let log_start = self.server.log.as_ref().and_then(|log| log.start_clock());
@@ -178,7 +181,8 @@ impl Connection<'_> {
         let mut empty_line_skipped = false;
         let mut deadline = None;
         loop {
-            // Ignore one empty line before a request, as RFC 9112 recommends: old clients send it after a body.
+            // Ignore one empty line before a request, as RFC 9112 recommends: old clients send it
+            // after a body.
             if !empty_line_skipped && self.input.unread().starts_with(b"\r\n") {
                 self.input.consume(2);
                 empty_line_skipped = true;
@@ -190,7 +194,8 @@ impl Connection<'_> {
             {
                 if received {
                     self.received_at = Instant::now();
-                    // Let the other connections receive, too: one look at a file then serves all their requests.
+                    // Let the other connections receive, too: one look at a file then serves all
+                    // their requests.
                     thread::yield_now();
                 }
                 return Ok(head_bytes);
@@ -257,8 +262,8 @@ impl Connection<'_> {
         if missing == 0 {
             return Ok(BodyFate::Discarded);
         }
-        // The client waits for permission to send a body that is not needed. Send the final response instead, and
-        // close.
+        // The client waits for permission to send a body that is not needed. Send the final
+        // response instead, and close.
         if request.values("expect").next().is_some() {
             return Ok(BodyFate::Unwanted);
         }
@@ -303,7 +308,8 @@ impl Connection<'_> {
         Next::Linger
     }
 
-    /// Responds to an invalid request. The bytes that follow cannot be trusted, so the connection ends.
+    /// Responds to an invalid request. The bytes that follow cannot be trusted, so the connection
+    /// ends.
     fn refuse(&mut self, status: Status) -> Next {
         let mut out = Scratch::take();
         let response = respond::error(
@@ -364,7 +370,8 @@ fn no_head(error: &io::Error) -> Result<(), NoHead> {
     }
 }
 
-/// Reports a file that changed while it was sent. A client that disconnected is not worth a message.
+/// Reports a file that changed while it was sent. A client that disconnected is not worth a
+/// message.
 fn report(error: &io::Error, request: &Request<'_, '_>, response: &Response) {
     if error.kind() == io::ErrorKind::UnexpectedEof {
         tell(format_args!(

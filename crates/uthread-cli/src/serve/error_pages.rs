@@ -1,7 +1,7 @@
 //! The pages of error responses: built in, or supplied by the user as `404.html`, `503.html`, ...
 //!
-//! All pages are loaded at the start. So an error costs no more than a small file, and needs no file descriptor, which
-//! may be what is short.
+//! All pages are loaded at the start. So an error costs no more than a small file, and needs no
+//! file descriptor, which may be what is short.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,7 +18,8 @@ const PAGE_BYTES_MAX: u64 = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct ErrorPage {
     pub(crate) html: Vec<u8>,
-    /// True for built-in pages, which get our security policy. A user's page may have scripts and pictures.
+    /// True for built-in pages, which get our security policy. A user's page may have scripts and
+    /// pictures.
     pub(crate) built_in: bool,
 }
 

@@ -19,7 +19,8 @@ pub(crate) enum Found {
     Elsewhere,
 }
 
-/// Opens the target. On return `path` is its path; for a directory with an index file, the path of that file.
+/// Opens the target. On return `path` is its path; for a directory with an index file, the path of
+/// that file.
 pub(crate) fn locate(
     site: &Site,
     path_and_query: &str,

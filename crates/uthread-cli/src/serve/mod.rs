@@ -1,8 +1,8 @@
 //! `uthread serve`: serves a directory over HTTP/1.1, with one fiber per connection.
 //!
-//! A connection reads a head (`Input`, `http::request`), finds the file (`locate`, `target`, `root`), builds the
-//! response (`respond`) and sends it (`send`). The other modules are the built-in pages, the log and the graceful
-//! shutdown.
+//! A connection reads a head (`Input`, `http::request`), finds the file (`locate`, `target`,
+//! `root`), builds the response (`respond`) and sends it (`send`). The other modules are the
+//! built-in pages, the log and the graceful shutdown.
 
 mod connection;
 
@@ -50,13 +50,15 @@ use peers::Peers;
 use root::Root;
 use site::Site;
 
-/// Maximum number of connections beyond the limit that receive a 503 at the same time. Each lasts a second at most;
-/// further ones are closed without a response.
+/// Maximum number of connections beyond the limit that receive a 503 at the same time. Each lasts a
+/// second at most; further ones are closed without a response.
 const REFUSALS_MAX: usize = 256;
-/// The response fits the empty send buffer of a new connection, so only a broken client reaches this timeout.
+/// The response fits the empty send buffer of a new connection, so only a broken client reaches
+/// this timeout.
 const REFUSAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a drain waits for a request on an idle connection, which may be on its way: a few round trips on a bad line.
+/// How long a drain waits for a request on an idle connection, which may be on its way: a few round
+/// trips on a bad line.
 const LAST_REQUEST_TIME: Duration = Duration::from_secs(1);
 
 /// State shared by all connections.

@@ -24,7 +24,8 @@ td:first-child{overflow-wrap:anywhere;width:100%}\
 p{margin:.75rem 0;color:var(--dim)}\
 @media(max-width:36rem){main{padding:1.25rem .5rem}.date{display:none}}";
 
-/// Allows only the built-in style: nothing else loads, runs or sends. The digest is that of [`STYLE`].
+/// Allows only the built-in style: nothing else loads, runs or sends. The digest is that of
+/// [`STYLE`].
 pub(crate) const SECURITY_POLICY: &str = "default-src 'none'; \
     style-src 'sha256-hnJE8mqDckvTOgRelPBD/gDi+JNotyyXO7hlJ/PnfX8='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'self'";

@@ -1,17 +1,18 @@
 //! The open connections: their number, their phases, and how they end.
 //!
-//! A drain has two steps: responses announce the end of their connection, and later, connections without a request end. So
-//! no request is lost that was on its way when the drain began.
+//! A drain has two steps: responses announce the end of their connection, and later, connections
+//! without a request end. So no request is lost that was on its way when the drain began.
 //!
-//! A connection sets its phase to idle and then checks for the second step; that step sets a flag and then looks for idle
-//! connections. Both use sequentially consistent accesses, so at least one sees the other, and no connection waits for
-//! a request that never comes.
+//! A connection sets its phase to idle and then checks for the second step; that step sets a flag
+//! and then looks for idle connections. Both use sequentially consistent accesses, so at least one
+//! sees the other, and no connection waits for a request that never comes.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-// The plain system call, not the stream's method: it runs under the lock, where a fiber must not be suspended.
+// The plain system call, not the stream's method: it runs under the lock, where a fiber must not be
+// suspended.
 use rustix::net::{Shutdown, shutdown};
 
 use crate::stream::{Client, Stream};
@@ -161,7 +162,8 @@ impl Peers {
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) peer: Arc<Peer>,
-    /// Added to the total at the end: a shared counter written for every request would be contended.
+    /// Added to the total at the end: a shared counter written for every request would be
+    /// contended.
     pub(crate) requests_served: u64,
     id: u64,
     peers: Arc<Peers>,

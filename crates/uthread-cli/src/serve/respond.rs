@@ -1,6 +1,8 @@
-//! Builds the response to a request: selects the file, its encoding and its ranges, and writes the head.
+//! Builds the response to a request: selects the file, its encoding and its ranges, and writes the
+//! head.
 //!
-//! The head is written into the buffer. The body is only described, so that `send.rs` can choose how to send it.
+//! The head is written into the buffer. The body is only described, so that `send.rs` can choose
+//! how to send it.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -241,8 +243,8 @@ impl Answer<'_, '_, '_> {
 
     /// Opens the file itself, or a precompressed variant that the client accepts and prefers.
     ///
-    /// Looks for variants only if the client sends `Accept-Encoding` and the content compresses: a missing variant
-    /// costs a failed open, though the kernel answers it from its dentry cache.
+    /// Looks for variants only if the client sends `Accept-Encoding` and the content compresses: a
+    /// missing variant costs a failed open, though the kernel answers it from its dentry cache.
     fn variant(
         &self,
         root: &Root,

@@ -1,7 +1,8 @@
 //! The served directory: opens files beneath it, and nothing else.
 //!
-//! The kernel resolves each path with `RESOLVE_BENEATH`, so no `..`, symbolic link or concurrent rename leads out of
-//! the directory. Checks of the path's text, here and elsewhere, only improve the response.
+//! The kernel resolves each path with `RESOLVE_BENEATH`, so no `..`, symbolic link or concurrent
+//! rename leads out of the directory. Checks of the path's text, here and elsewhere, only improve
+//! the response.
 
 use std::ffi::OsStr;
 use std::fs::Metadata;
@@ -20,8 +21,8 @@ use super::cache::{Cache, Kept};
 use crate::http::response::Status;
 use crate::output::tell;
 
-/// Responses hold their file open for some milliseconds at most, so descriptors become free soon. A client that would
-/// wait for longer gets a 503 and can retry.
+/// Responses hold their file open for some milliseconds at most, so descriptors become free soon. A
+/// client that would wait for longer gets a 503 and can retry.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(5);
 const SHORTAGE_TRIES_MAX: u32 = 40;
 
@@ -101,8 +102,8 @@ impl Root {
         Ok(root)
     }
 
-    /// Finds the object at a path made by `target::decode`, in memory or by opening it, or returns the status of the error
-    /// response. Every change that was made before `asked` is seen.
+    /// Finds the object at a path made by `target::decode`, in memory or by opening it, or returns
+    /// the status of the error response. Every change that was made before `asked` is seen.
     pub(crate) fn get(&self, path: &[u8], asked: Instant) -> Result<Opened, Status> {
         if let Some(kept) = self.cache.get(&self.dir, path, asked) {
             return Ok(Opened::File(Regular::kept(kept)));
@@ -155,8 +156,8 @@ impl Root {
     }
 }
 
-/// Maps an error of `open` to a status. Hidden and outside paths get "not found", so that a client cannot learn whether
-/// they exist.
+/// Maps an error of `open` to a status. Hidden and outside paths get "not found", so that a client
+/// cannot learn whether they exist.
 fn refusal(errno: Errno, path: &[u8]) -> Status {
     match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::XDEV => {

@@ -1,7 +1,8 @@
 //! Buffers that live as long as one response.
 //!
-//! A connection that waits for a request holds no response buffer, and one that responds should not allocate. So each
-//! thread keeps some buffers: a response borrows one, and returns it before the connection waits again.
+//! A connection that waits for a request holds no response buffer, and one that responds should not
+//! allocate. So each thread keeps some buffers: a response borrows one, and returns it before the
+//! connection waits again.
 
 use std::cell::RefCell;
 use std::mem;
@@ -10,7 +11,8 @@ use std::thread::LocalKey;
 
 /// Largest buffer to keep: a body that is sent in one piece, and its head.
 const KEPT_BYTES_EACH_MAX: usize = 80 * 1024;
-/// Memory to keep per thread and kind: enough for a hundred simultaneous responses with files of 16 KiB.
+/// Memory to keep per thread and kind: enough for a hundred simultaneous responses with files of 16
+/// KiB.
 const KEPT_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 thread_local! {
@@ -47,7 +49,8 @@ impl Kept {
     }
 }
 
-/// Returns a buffer to its pool. At the end of a thread the pool is already gone, and the buffer is freed.
+/// Returns a buffer to its pool. At the end of a thread the pool is already gone, and the buffer is
+/// freed.
 fn give_back(to: &'static LocalKey<RefCell<Kept>>, buffer: Vec<u8>) {
     let _ = to.try_with(|kept| kept.borrow_mut().give(buffer));
 }
@@ -57,8 +60,8 @@ fn give_back(to: &'static LocalKey<RefCell<Kept>>, buffer: Vec<u8>) {
 pub(crate) struct Scratch(Vec<u8>);
 
 impl Scratch {
-    /// Takes a buffer. Never inlined, like `drop`: the address of a thread-local must not be cached across a blocking
-    /// call.
+    /// Takes a buffer. Never inlined, like `drop`: the address of a thread-local must not be cached
+    /// across a blocking call.
     #[inline(never)]
     pub(crate) fn take() -> Scratch {
         let mut buffer = SCRATCHES.with_borrow_mut(Kept::take);
@@ -88,7 +91,8 @@ impl DerefMut for Scratch {
     }
 }
 
-/// A buffer of a given size with unspecified content: clearing it would cost as much as reading a file into it.
+/// A buffer of a given size with unspecified content: clearing it would cost as much as reading a
+/// file into it.
 #[derive(Debug)]
 pub(crate) struct Piece {
     bytes: Vec<u8>,

@@ -10,11 +10,12 @@ use super::scratch::Piece;
 use crate::http::range::Span;
 use crate::stream::Stream;
 
-/// Largest range that is read behind the head, so that both are sent in one write. Beyond it, copying costs more than
-/// another system call.
+/// Largest range that is read behind the head, so that both are sent in one write. Beyond it,
+/// copying costs more than another system call.
 const INLINE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Sends the head in `out` and then the body. After an error the connection is unusable: its framing is broken.
+/// Sends the head in `out` and then the body. After an error the connection is unusable: its
+/// framing is broken.
 pub(crate) fn send(stream: &Stream, out: &mut Vec<u8>, response: &Response) -> io::Result<()> {
     match &response.body {
         Body::Buffered => write(stream, out),

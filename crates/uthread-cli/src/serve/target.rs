@@ -1,15 +1,15 @@
 //! Converts the path of a request into a path beneath the served directory.
 //!
-//! Slashes are found first, and each segment is then decoded once, so decoded bytes never become separators and are
-//! never decoded again. The result contains no `.`, no `..`, no NUL and no hidden name. The kernel checks again:
-//! `root.rs` opens the path with `RESOLVE_BENEATH`.
+//! Slashes are found first, and each segment is then decoded once, so decoded bytes never become
+//! separators and are never decoded again. The result contains no `.`, no `..`, no NUL and no
+//! hidden name. The kernel checks again: `root.rs` opens the path with `RESOLVE_BENEATH`.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::http::response::Status;
 
-/// Characters to encode: all but the unreserved ones of RFC 3986. The rest becomes `%XX`, so that nothing in a URL has
-/// a meaning in HTML or in a header.
+/// Characters to encode: all but the unreserved ones of RFC 3986. The rest becomes `%XX`, so that
+/// nothing in a URL has a meaning in HTML or in a header.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -52,7 +52,8 @@ pub(crate) fn split_query(path_and_query: &str) -> (&str, &str) {
     path_and_query.split_at(path_and_query.find('?').unwrap_or(path_and_query.len()))
 }
 
-/// Appends the URL of a decoded path. It begins with exactly one slash, so it never names another host.
+/// Appends the URL of a decoded path. It begins with exactly one slash, so it never names another
+/// host.
 pub(crate) fn encode(path: &[u8], out: &mut String) {
     for segment in path
         .split(|&byte| byte == b'/')

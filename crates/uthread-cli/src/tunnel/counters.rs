@@ -6,8 +6,8 @@ use super::Server;
 use super::record::Record;
 use crate::counters::{Count, Counted, Value};
 
-/// Maximum number of connections beyond the limit that receive a 503 at the same time. Further ones are closed without a
-/// response.
+/// Maximum number of connections beyond the limit that receive a 503 at the same time. Further ones
+/// are closed without a response.
 const REFUSALS_MAX: usize = 256;
 
 #[derive(Debug, Default)]

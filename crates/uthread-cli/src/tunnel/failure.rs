@@ -1,4 +1,5 @@
-//! Reasons why a client gets no tunnel, as it is told: a status, a `Proxy-Status` (RFC 9209) and a sentence.
+//! Reasons why a client gets no tunnel, as it is told: a status, a `Proxy-Status` (RFC 9209) and a
+//! sentence.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -13,8 +14,8 @@ use crate::http::date;
 use crate::http::response::Status;
 use crate::stream::Stream;
 
-/// Limits of reading after a response. Closing with unread bytes would reset the connection, and the reset could
-/// destroy the response on its way.
+/// Limits of reading after a response. Closing with unread bytes would reset the connection, and
+/// the reset could destroy the response on its way.
 const LINGER_BYTES_MAX: u64 = 256 * 1024;
 const LINGER_TIME_MAX: Duration = Duration::from_secs(1);
 

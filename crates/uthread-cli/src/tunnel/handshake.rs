@@ -1,4 +1,5 @@
-//! The part of a connection before its bytes are relayed: the request, the target, and the response.
+//! The part of a connection before its bytes are relayed: the request, the target, and the
+//! response.
 
 use std::io::{self, Write};
 use uthread::timeout;
@@ -14,7 +15,8 @@ use crate::targets::Target;
 
 const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection Established\r\n\r\n";
 
-/// Connects the client to its target. Returns `None` if there is no tunnel, which the client has been told.
+/// Connects the client to its target. Returns `None` if there is no tunnel, which the client has
+/// been told.
 ///
 /// Never inlined: a connection that relays does without the kilobytes of these frames.
 #[inline(never)]

@@ -1,8 +1,10 @@
-//! `uthread tunnel`: relays TCP connections, as an HTTP CONNECT proxy (RFC 9110, section 9.3.6) or to one target.
+//! `uthread tunnel`: relays TCP connections, as an HTTP CONNECT proxy (RFC 9110, section 9.3.6) or
+//! to one target.
 //!
-//! A connection has a fiber, which reads the request (`handshake`), resolves and connects (`connect`), and relays
-//! (`relay`) with a second fiber for the other direction. Other fibers end what is idle or open for too long (`open`), and
-//! serve the counters. Every step is plain blocking code; its deadline is that of the block around it.
+//! A connection has a fiber, which reads the request (`handshake`), resolves and connects
+//! (`connect`), and relays (`relay`) with a second fiber for the other direction. Other fibers end
+//! what is idle or open for too long (`open`), and serve the counters. Every step is plain blocking
+//! code; its deadline is that of the block around it.
 
 mod connect;
 mod counters;
@@ -36,7 +38,8 @@ use failure::Failure;
 use open::{Admitted, Limits, Open};
 use record::Log;
 
-/// Descriptors of a connection: the client and the target. Pipes for bulk transfers come on top, and are not necessary.
+/// Descriptors of a connection: the client and the target. Pipes for bulk transfers come on top,
+/// and are not necessary.
 const DESCRIPTORS_EACH: u64 = 2;
 /// Interval at which connections are checked for being idle or old.
 const EXPIRY_STEP: Duration = Duration::from_millis(100);
@@ -96,7 +99,8 @@ struct Started {
     stop: Stop,
 }
 
-/// Prepares everything that can fail because of wrong arguments or settings, before the first connection.
+/// Prepares everything that can fail because of wrong arguments or settings, before the first
+/// connection.
 fn start(args: &TunnelArgs) -> anyhow::Result<Started> {
     let runtime = runtime::start(&args.server, args.counters.is_enabled())?;
     let listening = listen(&args.listen, &args.server)?;

@@ -136,7 +136,8 @@ impl Log {
     }
 }
 
-/// Writes fields in a fixed order, with `-` for those that are missing. The failure is last, as it has spaces.
+/// Writes fields in a fixed order, with `-` for those that are missing. The failure is last, as it
+/// has spaces.
 fn write_text(bytes: &mut Vec<u8>, line: &Line<'_>) -> io::Result<()> {
     let status = line
         .status

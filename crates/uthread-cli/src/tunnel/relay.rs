@@ -1,7 +1,7 @@
 //! Moves the bytes of one tunnel, a fiber for each direction.
 //!
-//! A direction that waits has a buffer for one message on its stack and nothing else. While more arrives than fits the
-//! buffer, the bytes go from socket to socket inside the kernel.
+//! A direction that waits has a buffer for one message on its stack and nothing else. While more
+//! arrives than fits the buffer, the bytes go from socket to socket inside the kernel.
 
 use std::io::{self, Read, Write};
 use std::num::NonZeroU64;
@@ -28,8 +28,8 @@ pub(crate) struct Moved {
     pub(crate) down: AtomicU64,
 }
 
-/// Relays until both directions have ended. The end of one stream becomes that of the other; an error of one direction
-/// ends both.
+/// Relays until both directions have ended. The end of one stream becomes that of the other; an
+/// error of one direction ends both.
 pub(crate) fn relay(
     client: &Stream,
     target: &Stream,
@@ -42,7 +42,8 @@ pub(crate) fn relay(
             // Closing the sockets comes next, and does the same.
             return Ok(());
         }
-        // The kernel reports a reset once. If the other direction has got it, the stream seems to end here.
+        // The kernel reports a reset once. If the other direction has got it, the stream seems to
+        // end here.
         from.check_connected()?;
         to.shutdown(Shutdown::Write)
     };
@@ -123,7 +124,8 @@ impl Pace {
         }
     }
 
-    /// Waits for as long as `count` bytes may take. Time in which nothing was moved is not saved up.
+    /// Waits for as long as `count` bytes may take. Time in which nothing was moved is not saved
+    /// up.
     fn spend(&mut self, count: u64) {
         if let Some(per_second) = self.per_second {
             let now = Instant::now();

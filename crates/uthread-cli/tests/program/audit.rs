@@ -1,4 +1,5 @@
-//! `uthread audit`: the dependencies that it finds, their verdicts, and what `uthread port` says about them.
+//! `uthread audit`: the dependencies that it finds, their verdicts, and what `uthread port` says
+//! about them.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Runs the program on a free port, and communicates with it in raw bytes.
 //!
-//! No test relies on sleeping: each waits for a line, a byte, an end of input or an exit. The deadline below only turns
-//! a hang into a failure.
+//! No test relies on sleeping: each waits for a line, a byte, an end of input or an exit. The
+//! deadline below only turns a hang into a failure.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -112,7 +112,8 @@ impl Program {
         program
     }
 
-    /// Reads the address of the counters from the line about them, if the command asks for counters.
+    /// Reads the address of the counters from the line about them, if the command asks for
+    /// counters.
     fn find_counters(&mut self, command: &Command) {
         if command.get_args().any(|argument| argument == "--counters") {
             let line = self.stderr_line("counters on http://");
@@ -198,12 +199,13 @@ impl Program {
         }
     }
 
-    /// Limits the number of open files of the program, standard streams included; returns the previous limit.
+    /// Limits the number of open files of the program, standard streams included; returns the
+    /// previous limit.
     pub(crate) fn limit_descriptors(&self, count: u64) -> u64 {
         let limit = Rlimit {
             current: Some(count),
-            // The hard limit must stay, so that the soft one can be raised again; the program inherited it from this
-            // process.
+            // The hard limit must stay, so that the soft one can be raised again; the program
+            // inherited it from this process.
             maximum: getrlimit(Resource::Nofile).maximum,
         };
         let pid = Some(Pid::from_child(&self.child));

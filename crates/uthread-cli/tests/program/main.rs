@@ -1,5 +1,5 @@
-//! The program `uthread` from outside: its processes, sockets, signals and exit codes. Each subcommand has a module, and
-//! `startup`, `sockets` and `memory` are about several.
+//! The program `uthread` from outside: its processes, sockets, signals and exit codes. Each
+//! subcommand has a module, and `startup`, `sockets` and `memory` are about several.
 
 mod harness;
 #[path = "../../../uthread/tests/restrict/mod.rs"]

@@ -160,8 +160,9 @@ fn wrong_usage_is_2_and_help_is_0() {
     );
 }
 
-/// README.md gives this command for the folder of the workspace; a second package with a default program would make it
-/// ambiguous. `cargo xtask ci` also runs the command, which builds the workspace again.
+/// README.md gives this command for the folder of the workspace; a second package with a default
+/// program would make it ambiguous. `cargo xtask ci` also runs the command, which builds the
+/// workspace again.
 #[test]
 fn cargo_run_means_this_program() {
     let output = Command::new(env!("CARGO"))

@@ -1,4 +1,5 @@
-//! The adapters on each driver, with one worker and with two, and with thread-local storage of fibers of their own.
+//! The adapters on each driver, with one worker and with two, and with thread-local storage of
+//! fibers of their own.
 
 mod places;
 

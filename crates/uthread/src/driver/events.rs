@@ -11,12 +11,12 @@ use rustix::io::Errno;
 
 use crate::driver::native;
 
-/// Maximum number of events taken at once: as many as fibers run in a scheduler round. Further events stay in the kernel until the
-/// next call.
+/// Maximum number of events taken at once: as many as fibers run in a scheduler round. Further
+/// events stay in the kernel until the next call.
 pub(super) const EVENTS_MAX: usize = 64;
 
-/// Cleared if the kernel does not support `epoll_pwait2` (before 5.11), or a filter forbids it. Relaxed: a
-/// late reader only tries once more.
+/// Cleared if the kernel does not support `epoll_pwait2` (before 5.11), or a filter forbids it.
+/// Relaxed: a late reader only tries once more.
 static PRECISE: AtomicBool = AtomicBool::new(true);
 
 /// Returns `true` if waits have a finer resolution than milliseconds.
@@ -95,8 +95,8 @@ fn fill(
     timeout: Duration,
 ) -> rustix::io::Result<usize> {
     let timeout = native::timespec(timeout);
-    // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer has so many; the timeout is the kernel's
-    // `struct timespec`; there is no signal mask.
+    // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer has so many; the timeout
+    // is the kernel's `struct timespec`; there is no signal mask.
     let result = unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,
@@ -111,9 +111,9 @@ fn fill(
     count_or_errno(result)
 }
 
-/// Waits like [`fill`] in whole milliseconds, rounded up. Does not use `rustix`: a feature that another crate enables
-/// changes its function to the newer call. Nor the function of `libc`, which makes the thread cancellable
-/// meanwhile, at the cost of two atomic operations.
+/// Waits like [`fill`] in whole milliseconds, rounded up. Does not use `rustix`: a feature that
+/// another crate enables changes its function to the newer call. Nor the function of `libc`, which
+/// makes the thread cancellable meanwhile, at the cost of two atomic operations.
 #[allow(
     unsafe_code,
     reason = "a system call whose safe form may be another one"
@@ -127,7 +127,8 @@ fn fill_coarsely(
     let timeout_ms = timeout.map_or(-1, |timeout| {
         i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
     });
-    // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer has so many; there is no signal mask.
+    // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer has so many; there is no
+    // signal mask.
     let result = unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait,

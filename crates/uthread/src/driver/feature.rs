@@ -18,7 +18,8 @@
 pub struct Feature {
     /// A short name for humans.
     pub name: &'static str,
-    /// `true` if the feature works here; `None` if it could not be tested, for example without a ring.
+    /// `true` if the feature works here; `None` if it could not be tested, for example without a
+    /// ring.
     pub available: Option<bool>,
     /// How the library uses the feature.
     pub usage: Usage,

@@ -1,10 +1,10 @@
-//! The interest table of one epoll instance: registered descriptors, and the operations that wait for their
-//! events.
+//! The interest table of one epoll instance: registered descriptors, and the operations that wait
+//! for their events.
 //!
-//! Each descriptor is registered once, edge-triggered and for all events. Events carry its number. An event
-//! of an earlier file with the same number only causes a failed attempt. Operations that still wait for such a
-//! file when the next one is registered are orphans: foreign code has closed their descriptor. An attempt would
-//! take the bytes of the next file, so they fail.
+//! Each descriptor is registered once, edge-triggered and for all events. Events carry its number.
+//! An event of an earlier file with the same number only causes a failed attempt. Operations that
+//! still wait for such a file when the next one is registered are orphans: foreign code has closed
+//! their descriptor. An attempt would take the bytes of the next file, so they fail.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -40,8 +40,8 @@ pub(super) struct InterestTable<O> {
 
 impl<O> InterestTable<O> {
     pub(super) fn new(epoll: Arc<OwnedFd>) -> InterestTable<O> {
-        // Relaxed: the number only has to be unique. It is neither zero nor the maximum, as no program
-        // creates billions.
+        // Relaxed: the number only has to be unique. It is neither zero nor the maximum, as no
+        // program creates billions.
         static NEXT_ID: AtomicU32 = AtomicU32::new(1);
         InterestTable {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -75,8 +75,8 @@ impl<O> InterestTable<O> {
                 }
                 self.file(fd).reset();
             }
-            // Registered already, by an earlier owner of the same file. A final event may have been reported
-            // and is not repeated.
+            // Registered already, by an earlier owner of the same file. A final event may have been
+            // reported and is not repeated.
             Err(Errno::EXIST) => self.file(fd).assume_ready(),
             Err(Errno::PERM) => {
                 descriptor.state.set_impossible();
@@ -89,7 +89,8 @@ impl<O> InterestTable<O> {
         Ok(true)
     }
 
-    /// Passes on the results of the operations that a registration has found to wait for a closed file.
+    /// Passes on the results of the operations that a registration has found to wait for a closed
+    /// file.
     pub(super) fn end_orphans(&mut self, mut end: impl FnMut((Token, i32))) {
         let failed = -Errno::BADF.raw_os_error();
         let orphans = self.orphans.drain(..);

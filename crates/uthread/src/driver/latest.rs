@@ -2,8 +2,8 @@
 
 use super::Token;
 
-/// Indexed by the token's slot, so no longer than the number of operations in flight. An entry remains after
-/// the wait: check whether the token still waits.
+/// Indexed by the token's slot, so no longer than the number of operations in flight. An entry
+/// remains after the wait: check whether the token still waits.
 pub(super) struct Latest<T>(Vec<Option<T>>);
 
 impl<T> Default for Latest<T> {

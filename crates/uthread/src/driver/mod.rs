@@ -1,16 +1,17 @@
 //! Drivers carry operations to the kernel.
 //!
-//! A driver serves one worker and knows neither fibers nor waiters: it is given operations, each with a
-//! token, and returns tokens with results, one per operation except for multishot operations. It is created
-//! on the worker's thread, and falls back step by step if the kernel lacks features. It has two ends: the
-//! [`Driver`] starts operations and is used only by its worker; the [`Completions`] hand out results,
-//! possibly on another thread.
+//! A driver serves one worker and knows neither fibers nor waiters: it is given operations, each
+//! with a token, and returns tokens with results, one per operation except for multishot
+//! operations. It is created on the worker's thread, and falls back step by step if the kernel
+//! lacks features. It has two ends: the [`Driver`] starts operations and is used only by its
+//! worker; the [`Completions`] hand out results, possibly on another thread.
 //!
-//! [`uring`] submits operations to a ring. [`epoll`] makes the system calls itself once they need not wait.
-//! [`native`] performs a single operation as an ordinary blocking system call, for callers outside the
-//! runtime and for fibers that are threads. [`page_cache`] detects whether a call on a file would wait for
-//! the disk. In tests, `sim` lets a seed decide. An epoll instance, with its [`events`] and its
-//! [`interest_table`], serves both `epoll` and `uring`, and [`send_batcher`] decides in both which sends wait for others.
+//! [`uring`] submits operations to a ring. [`epoll`] makes the system calls itself once they need
+//! not wait. [`native`] performs a single operation as an ordinary blocking system call, for
+//! callers outside the runtime and for fibers that are threads. [`page_cache`] detects whether a
+//! call on a file would wait for the disk. In tests, `sim` lets a seed decide. An epoll instance,
+//! with its [`events`] and its [`interest_table`], serves both `epoll` and `uring`, and
+//! [`send_batcher`] decides in both which sends wait for others.
 
 pub(crate) mod eventfd;
 
@@ -41,47 +42,51 @@ use crate::priorities::Priority;
 use crate::resource::buffer_group::BufferGroup;
 use crate::resource::registration::Registration;
 
-/// Time within which an operation reaches the kernel, unless it may wait for others. Relative to this time, a system call costs a
-/// percent or two.
+/// Time within which an operation reaches the kernel, unless it may wait for others. Relative to
+/// this time, a system call costs a percent or two.
 pub(crate) const FLUSH_TIME_MAX: Duration = Duration::from_micros(50);
 
-/// The submitting end of a worker's driver. While a fiber blocks the worker's thread, another thread may use it.
+/// The submitting end of a worker's driver. While a fiber blocks the worker's thread, another
+/// thread may use it.
 pub(crate) trait Driver: Send {
     /// Returns a description of the setup for humans.
     fn description(&self) -> String;
 
-    /// Returns a handle by which any thread ends the current [`wait`](Driver::wait) or the next one.
+    /// Returns a handle by which any thread ends the current [`wait`](Driver::wait) or the next
+    /// one.
     ///
     /// # Errors
     ///
     /// `EMFILE` if the process has no free descriptor.
     fn waker(&self) -> io::Result<Box<dyn Wake>>;
 
-    /// Starts an operation. The driver handles all waiting by itself, and the completion carries `token`. An
-    /// operation that only waits for events, or is multishot, is never done at once.
+    /// Starts an operation. The driver handles all waiting by itself, and the completion carries
+    /// `token`. An operation that only waits for events, or is multishot, is never done at once.
     ///
-    /// If other threads than the worker reap, no part of a pending operation happens before the next flush or
-    /// wait, as its fiber has to leave its stack first.
+    /// If other threads than the worker reap, no part of a pending operation happens before the
+    /// next flush or wait, as its fiber has to leave its stack first.
     ///
     /// # Safety
     ///
-    /// If the operation is pending, everything that it borrows stays alive until its last completion was
-    /// reaped and, where it is borrowed mutably, is not accessed; the same holds for the operation itself. A
-    /// multishot operation need only live until the driver [is flushed](Driver::is_flushed).
+    /// If the operation is pending, everything that it borrows stays alive until its last
+    /// completion was reaped and, where it is borrowed mutably, is not accessed; the same holds for
+    /// the operation itself. A multishot operation need only live until the driver [is
+    /// flushed](Driver::is_flushed).
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start;
 
-    /// Sets the priority of the operations that are started from now on; it is normal at first. The next flush begins them in
-    /// the order of their priorities and, within one, of their starts. An operation of several entries keeps them together. An
-    /// operation that is done at once, or that waits for an event without a request, is in no order.
+    /// Sets the priority of the operations that are started from now on; it is normal at first. The
+    /// next flush begins them in the order of their priorities and, within one, of their starts. An
+    /// operation of several entries keeps them together. An operation that is done at once, or that
+    /// waits for an event without a request, is in no order.
     fn set_priority(&mut self, priority: Priority);
 
-    /// Requests the end of an operation whose last completion was not handed out. That completion still
-    /// follows, cancelled or not.
+    /// Requests the end of an operation whose last completion was not handed out. That completion
+    /// still follows, cancelled or not.
     fn cancel(&mut self, target: Token);
 
-    /// Returns the time within which the driver has to be flushed, for operations that reach the kernel only with the next flush
-    /// or wait. Returns `None` if there are none.
+    /// Returns the time within which the driver has to be flushed, for operations that reach the
+    /// kernel only with the next flush or wait. Returns `None` if there are none.
     fn flush_within(&self) -> Option<Duration>;
 
     /// Returns `true` if a flush is due before more operations gather, as a device waits for them.
@@ -98,8 +103,8 @@ pub(crate) trait Driver: Send {
     /// Submits the gathered operations, and sleeps until a completion, a wake-up or the timeout.
     fn wait(&mut self, timeout: Option<Duration>);
 
-    /// Returns `true` if the driver has a ring, and so supports multishot operations. The methods below are
-    /// for rings.
+    /// Returns `true` if the driver has a ring, and so supports multishot operations. The methods
+    /// below are for rings.
     fn has_ring(&self) -> bool {
         false
     }
@@ -123,7 +128,8 @@ pub(crate) trait Driver: Send {
         false
     }
 
-    /// Registers new memory with the ring. Reads and writes of files in that memory use the registration.
+    /// Registers new memory with the ring. Reads and writes of files in that memory use the
+    /// registration.
     ///
     /// # Errors
     ///
@@ -212,7 +218,8 @@ fn in_one(result: CallResult) -> i32 {
 /// Both ends of a worker's driver.
 pub(crate) type Pair = (Box<dyn Driver>, Box<dyn Completions>);
 
-/// Aborts the process because a wake-up failed: a lost wake-up would be a hang without a way to recover.
+/// Aborts the process because a wake-up failed: a lost wake-up would be a hang without a way to
+/// recover.
 #[cold]
 fn abort_unwoken(error: &dyn fmt::Display) -> ! {
     eprintln!("uthread: a worker cannot be woken: {error}: please report");
@@ -242,8 +249,8 @@ impl Token {
     /// Tokens at and above this are the driver's own.
     pub(crate) const RESERVED: u64 = 1 << 62;
 
-    /// Returns the upper half. The caller may keep it small and unique among the operations in flight, so
-    /// that tables indexed by it are short.
+    /// Returns the upper half. The caller may keep it small and unique among the operations in
+    /// flight, so that tables indexed by it are short.
     pub(crate) fn index(self) -> usize {
         (self.0 >> 32) as usize
     }

@@ -1,4 +1,5 @@
-//! Checks whether a range of a file is in memory, so that a call without a non-blocking flag will not block.
+//! Checks whether a range of a file is in memory, so that a call without a non-blocking flag will
+//! not block.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -22,8 +23,8 @@ struct Statistics {
     recently_evicted: u64,
 }
 
-/// Returns `true` if the whole range is in the page cache, or if the kernel cannot tell (before 6.5, or a
-/// file system without pages).
+/// Returns `true` if the whole range is in the page cache, or if the kernel cannot tell (before
+/// 6.5, or a file system without pages).
 pub(crate) fn holds(file: BorrowedFd<'_>, offset: u64, length: u64) -> bool {
     let page = rustix::param::page_size() as u64;
     let end = offset.saturating_add(length);

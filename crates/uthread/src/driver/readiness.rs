@@ -1,5 +1,5 @@
-//! The readiness of a descriptor, and the operations that wait for it: one state machine for all drivers that
-//! are notified of readiness by edges.
+//! The readiness of a descriptor, and the operations that wait for it: one state machine for all
+//! drivers that are notified of readiness by edges.
 //!
 //! ```text
 //!               an event
@@ -9,9 +9,9 @@
 //!        `EAGAIN`, or fewer bytes transferred than requested
 //! ```
 //!
-//! An operation on an unready descriptor waits without a system call, as an event will announce new data.
-//! After a final event this does not hold: bytes or errors may arrive without another event. From then on
-//! every operation is tried.
+//! An operation on an unready descriptor waits without a system call, as an event will announce new
+//! data. After a final event this does not hold: bytes or errors may arrive without another event.
+//! From then on every operation is tried.
 //!
 //! Both the epoll driver and the ring take the events from an epoll instance.
 
@@ -66,8 +66,8 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// Flags after which data may arrive without another event. After urgent data, this is the data behind
-    /// its mark, at which a receive stops short.
+    /// Flags after which data may arrive without another event. After urgent data, this is the data
+    /// behind its mark, at which a receive stops short.
     const FINAL: PollFlags = PollFlags::RDHUP
         .union(PollFlags::HUP)
         .union(PollFlags::ERR)
@@ -94,14 +94,15 @@ pub(super) struct Waiting<O> {
 }
 
 #[allow(unsafe_code, reason = "a reference without a lifetime")]
-// SAFETY: the holder alone accesses the operation until its completion is reaped, by the contract of `new`.
+// SAFETY: the holder alone accesses the operation until its completion is reaped, by the contract
+// of `new`.
 unsafe impl<O: Send> Send for Waiting<O> {}
 
 impl<O> Waiting<O> {
     /// # Safety
     ///
-    /// The pointer is to an operation of this type, except for lifetimes, which stays alive and is not accessed until its
-    /// completion is reaped.
+    /// The pointer is to an operation of this type, except for lifetimes, which stays alive and is
+    /// not accessed until its completion is reaped.
     #[allow(unsafe_code, reason = "the operation is kept by address")]
     pub(super) unsafe fn new(operation: NonNull<O>, token: Token) -> Waiting<O> {
         Waiting { token, operation }
@@ -110,8 +111,8 @@ impl<O> Waiting<O> {
     /// Returns the operation, which is not accessed elsewhere.
     #[allow(unsafe_code, reason = "the operation is there by promise")]
     pub(super) fn operation(&mut self) -> &mut O {
-        // SAFETY: its completion was not reaped, so it is alive and not accessed elsewhere, by the contract
-        // of `new`.
+        // SAFETY: its completion was not reaped, so it is alive and not accessed elsewhere, by the
+        // contract of `new`.
         unsafe { self.operation.as_mut() }
     }
 }
@@ -119,8 +120,8 @@ impl<O> Waiting<O> {
 /// Waiting operations in order of arrival.
 type Queue<O> = VecDeque<(Interest, Waiting<O>)>;
 
-/// The readiness of one descriptor. Usually a single operation waits, and half a cache line here is all that its event
-/// needs.
+/// The readiness of one descriptor. Usually a single operation waits, and half a cache line here is
+/// all that its event needs.
 #[repr(align(32))]
 pub(super) struct Readiness<O> {
     /// `true` if the kernel reports events.
@@ -153,7 +154,8 @@ impl<O> Readiness<O> {
         }
     }
 
-    /// Called when the kernel starts to report events. It reports the current readiness as the first event.
+    /// Called when the kernel starts to report events. It reports the current readiness as the
+    /// first event.
     pub(super) fn arm(&mut self) {
         self.is_armed = true;
     }
@@ -200,8 +202,8 @@ impl<O> Readiness<O> {
         Some(result)
     }
 
-    /// Returns the result of a call that finds nothing after a final event. For a shut down listener or
-    /// datagram socket, the kernel reports the end only to calls that block.
+    /// Returns the result of a call that finds nothing after a final event. For a shut down
+    /// listener or datagram socket, the kernel reports the end only to calls that block.
     pub(super) fn at_end<'a>(&self, call: &mut impl Call<'a>) -> Option<rustix::io::Result<u32>> {
         if !self.is_final {
             return None;
@@ -278,8 +280,8 @@ impl<O> Readiness<O> {
         usize::from(self.first.is_some()) + others
     }
 
-    /// Examines the first waiting operation: removes it if the event may concern it, and moves it to the end
-    /// otherwise.
+    /// Examines the first waiting operation: removes it if the event may concern it, and moves it
+    /// to the end otherwise.
     #[inline]
     fn take_first(&mut self, ready: Interest) -> Option<Waiting<O>> {
         let (interest, waiting) = (self.first_interest, self.first.take()?);
@@ -292,8 +294,8 @@ impl<O> Readiness<O> {
     }
 }
 
-/// Handles an event of the descriptor that `readiness` finds in `table`. Passes each operation that it may
-/// concern to `proceed`, in order; an operation that has to wait again moves to the end.
+/// Handles an event of the descriptor that `readiness` finds in `table`. Passes each operation that
+/// it may concern to `proceed`, in order; an operation that has to wait again moves to the end.
 #[inline]
 pub(super) fn on_event<T, O>(
     table: &mut T,

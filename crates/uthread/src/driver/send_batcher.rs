@@ -1,8 +1,9 @@
 //! Chooses whether the sends of a round gather until its end, or are system calls at once.
 //!
-//! Many connections that are ready together are served at less cost if their fibers run one after the other
-//! and the kernel then sends one response after the other: each finds its code in the cache, and the clients are
-//! woken once. But a response must not wait for long, nor for a fiber that computes for long.
+//! Many connections that are ready together are served at less cost if their fibers run one after
+//! the other and the kernel then sends one response after the other: each finds its code in the
+//! cache, and the clients are woken once. But a response must not wait for long, nor for a fiber
+//! that computes for long.
 //!
 //! ```text
 //!             a round with SENDS_MIN sends, SEND_TIME_MAX or less for each
@@ -16,15 +17,15 @@ use std::time::{Duration, Instant};
 
 use crate::driver::FLUSH_TIME_MAX;
 
-/// Length of the longest send that gathers with others. Copying a longer one takes longer than its system call, and many of
-/// them in one flush would delay all other connections.
+/// Length of the longest send that gathers with others. Copying a longer one takes longer than its
+/// system call, and many of them in one flush would delay all other connections.
 const GATHERED_BYTES_MAX: usize = 4096;
 
 /// Number of sends in a round from which those of the next one gather.
 const SENDS_MIN: u32 = 4;
 
-/// Mean time for each send of a round, above which a response does not wait for others: beside so much work, its system call
-/// costs little.
+/// Mean time for each send of a round, above which a response does not wait for others: beside so
+/// much work, its system call costs little.
 const SEND_TIME_MAX: Duration = Duration::from_micros(50);
 
 /// Number of sends that gather before a flush, at the pace of the last round.
@@ -33,25 +34,27 @@ const FLUSH_SENDS: u32 = 10;
 /// Maximum time for which sends gather before a flush.
 const GATHER_TIME_MAX: Duration = Duration::from_micros(200);
 
-/// A round with gathered sends has taken long after this many times the time after which the scheduler ends it: a fiber has
-/// kept the worker.
+/// A round with gathered sends has taken long after this many times the time after which the
+/// scheduler ends it: a fiber has kept the worker.
 const LONG_ROUND: u32 = 3;
 
-/// Number of direct sends after such a round, or after one with a single send where gathering saves no system call. It doubles if
-/// the next such round comes soon, up to a maximum at which the late sends, which are those of one round, are few in a thousand.
-/// The machine may also have interrupted the worker, which happens more rarely than that.
+/// Number of direct sends after such a round, or after one with a single send where gathering saves
+/// no system call. It doubles if the next such round comes soon, up to a maximum at which the late
+/// sends, which are those of one round, are few in a thousand. The machine may also have
+/// interrupted the worker, which happens more rarely than that.
 const DIRECT_SENDS_MIN: u32 = 256;
 const DIRECT_SENDS_MAX: u32 = 8 * 1024;
 
 /// The choice of one driver.
 #[derive(Debug)]
 pub(super) struct SendBatcher {
-    /// Mean time for each send of a round, below which sends do not gather. Zero if gathering saves a system call.
+    /// Mean time for each send of a round, below which sends do not gather. Zero if gathering saves
+    /// a system call.
     send_time_min: Duration,
     /// Number of sends in this round.
     sends: u32,
-    /// Time of the first of them or, in a round with few or direct ones, of the last of [`SENDS_MIN`]: reading the clock takes
-    /// longer than counting.
+    /// Time of the first of them or, in a round with few or direct ones, of the last
+    /// of [`SENDS_MIN`]: reading the clock takes longer than counting.
     began: Option<Instant>,
     /// Number of sends before that time.
     untimed: u32,
@@ -105,7 +108,8 @@ impl SendBatcher {
         self.is_gathering
     }
 
-    /// Returns the time within which a driver has to be flushed for which so many operations wait. Returns `None` if there are none.
+    /// Returns the time within which a driver has to be flushed for which so many operations wait.
+    /// Returns `None` if there are none.
     pub(super) fn flush_within(&self, waiting: u32) -> Option<Duration> {
         if waiting == 0 {
             None
@@ -129,7 +133,8 @@ impl SendBatcher {
         self.sends = 0;
     }
 
-    /// Records a round whose timed sends took `time`. Returns `true` if its pace is one at which sends should gather.
+    /// Records a round whose timed sends took `time`. Returns `true` if its pace is one at which
+    /// sends should gather.
     fn record_round(&mut self, time: Duration) -> bool {
         if self.is_gathering {
             self.record_gathered(time);

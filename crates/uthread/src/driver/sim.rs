@@ -1,14 +1,16 @@
 //! The simulated driver: no kernel, a virtual clock, and completions chosen by a seed.
 //!
-//! A seed decides when and how each operation completes: in full, in part, with an error, at once or after
-//! others, or in a race with its cancellation. Only a poll for readability waits until it is cancelled. Each
-//! operation completes exactly once, except for multishot operations, whose results count up until the last
-//! one. Memory is written at the moment of completion, as by the kernel, so it had better still be valid.
+//! A seed decides when and how each operation completes: in full, in part, with an error, at once
+//! or after others, or in a race with its cancellation. Only a poll for readability waits until it
+//! is cancelled. Each operation completes exactly once, except for multishot operations, whose
+//! results count up until the last one. Memory is written at the moment of completion, as by the
+//! kernel, so it had better still be valid.
 //!
-//! Cancellations use the protocol of the ring ([`Cancellations`]): the simulated kernel misses some entries,
-//! and an operation that waits for an event ends without the kernel.
+//! Cancellations use the protocol of the ring ([`Cancellations`]): the simulated kernel misses some
+//! entries, and an operation that waits for an event ends without the kernel.
 //!
-//! Nothing sleeps here. The simulation ([`World`]) moves the clock, and decides whose wait ends next.
+//! Nothing sleeps here. The simulation ([`World`]) moves the clock, and decides whose wait ends
+//! next.
 
 mod world;
 
@@ -159,8 +161,8 @@ pub(crate) struct WaitView {
 }
 
 impl WaitView {
-    /// Returns the time at which the wait ends by itself, if it does: at once after a wake-up, otherwise with
-    /// the next completion.
+    /// Returns the time at which the wait ends by itself, if it does: at once after a wake-up,
+    /// otherwise with the next completion.
     pub(crate) fn ends_at(&self, clock: Duration) -> Option<Duration> {
         let kernel = self.kernel.borrow();
         if !self.arrivals.lock().is_empty() || !kernel.submitted.is_empty() {
@@ -177,8 +179,8 @@ impl WaitView {
         completion.into_iter().chain(cancellation).min()
     }
 
-    /// Returns `true` if every cancelled operation is known to have ended. Otherwise the worker does not
-    /// sleep for long.
+    /// Returns `true` if every cancelled operation is known to have ended. Otherwise the worker
+    /// does not sleep for long.
     pub(crate) fn has_settled_cancellations(&self) -> bool {
         self.arrivals.cancellations.is_settled()
     }
@@ -343,8 +345,8 @@ fn deliver(flight: &Flight) {
         return;
     };
     let start = buffer.cast::<u8>();
-    // SAFETY: the submitter keeps the buffer alive and does not access it until the completion is reaped, and
-    // the count is not larger than the buffer.
+    // SAFETY: the submitter keeps the buffer alive and does not access it until the completion is
+    // reaped, and the count is not larger than the buffer.
     unsafe { start.write_bytes(count as u8, count) };
 }
 

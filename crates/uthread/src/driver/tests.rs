@@ -1,4 +1,5 @@
-//! Tests of each driver alone: operations, cancellation and wake-ups in a real kernel, without fibers.
+//! Tests of each driver alone: operations, cancellation and wake-ups in a real kernel, without
+//! fibers.
 #![allow(
     unsafe_code,
     reason = "the tests keep their operations alive themselves"
@@ -106,7 +107,8 @@ fn polls<'a>(reader: &'a PipeReader, state: &'a FdState, count: usize) -> Vec<Op
     (0..count).map(poll).collect()
 }
 
-/// The pipe is ready, so the kernel completes each poll while it takes it: the completions have the order of the submissions.
+/// The pipe is ready, so the kernel completes each poll while it takes it: the completions have the
+/// order of the submissions.
 #[test]
 fn a_flush_begins_operations_in_the_order_of_their_priorities() {
     on_each(|mut both| {

@@ -1,5 +1,6 @@
-//! The memory of fibers. Each thread keeps some of what it releases: the allocator takes several hundred instructions
-//! for a fiber if there are more of a size than it caches per thread, which are seven with glibc.
+//! The memory of fibers. Each thread keeps some of what it releases: the allocator takes several
+//! hundred instructions for a fiber if there are more of a size than it caches per thread, which
+//! are seven with glibc.
 
 use std::alloc::{self, Layout};
 use std::cell::Cell;
@@ -8,7 +9,8 @@ use std::ptr::NonNull;
 /// The sizes kept, with the header, are multiples of this, as with glibc.
 const STEP_BYTES: usize = 16;
 
-/// Size of the header that glibc keeps beside a block. Other allocators round up to such multiples, too.
+/// Size of the header that glibc keeps beside a block. Other allocators round up to such multiples,
+/// too.
 const HEADER_BYTES: usize = size_of::<usize>();
 
 /// Number of sizes kept. Larger closures are rare.
@@ -38,7 +40,8 @@ impl Size {
         }
     }
 
-    /// Returns `true` if threads keep memory of this size, whose alignment is then [`ALIGNMENT`] at most.
+    /// Returns `true` if threads keep memory of this size, whose alignment is then [`ALIGNMENT`] at
+    /// most.
     #[inline(always)]
     pub(super) fn is_kept(self) -> bool {
         (self.0 as usize) < SIZES
@@ -63,7 +66,8 @@ struct FreeBlocks([FreeList; SIZES]);
 /// Blocks of one size, each of which begins with a pointer to the next.
 struct FreeList {
     first: Cell<Option<NonNull<u8>>>,
-    /// Number of blocks that may be added. None before the first release and at the end of the thread.
+    /// Number of blocks that may be added. None before the first release and at the end of the
+    /// thread.
     room: Cell<usize>,
 }
 
@@ -122,7 +126,8 @@ pub(super) fn allocate(layout: Layout, size: Size) -> NonNull<u8> {
     }
 }
 
-/// Takes a block that this thread keeps. Never inlined, like every access to a thread-local that fibers make.
+/// Takes a block that this thread keeps. Never inlined, like every access to a thread-local that
+/// fibers make.
 #[inline(never)]
 fn take(size: Size) -> Option<NonNull<u8>> {
     FREE.with(|free| free.list(size).pop())
@@ -185,7 +190,8 @@ pub(super) unsafe fn deallocate(block: NonNull<u8>, layout: Layout) {
     unsafe { alloc::dealloc(block.as_ptr(), layout) };
 }
 
-/// Returns the blocks of a thread to the allocator when the thread ends. `true` once there may be blocks.
+/// Returns the blocks of a thread to the allocator when the thread ends. `true` once there may be
+/// blocks.
 struct Cleanup(Cell<bool>);
 
 impl Drop for Cleanup {

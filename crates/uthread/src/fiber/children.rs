@@ -21,7 +21,8 @@ pub(crate) struct Children {
 
 #[derive(Default)]
 struct Members {
-    /// The running fibers, to be cancelled. Bounded by the number of fibers that the scope has spawned.
+    /// The running fibers, to be cancelled. Bounded by the number of fibers that the scope has
+    /// spawned.
     running: Slab<FiberRef>,
     /// `true` once the fibers were cancelled: those that are spawned later are as well.
     cancelled: bool,

@@ -4,11 +4,12 @@ use std::any::Any;
 
 use super::Control;
 
-/// Context that belongs to a fiber, and that code which does not know of fibers keeps in thread-locals, such as the spans of a
-/// tracing library.
+/// Context that belongs to a fiber, and that code which does not know of fibers keeps in
+/// thread-locals, such as the spans of a tracing library.
 ///
-/// A runtime that is [built with](crate::Builder::context) one calls it at each switch between fibers. It is not called where each
-/// fiber has thread-locals of its own: with [`own_tls`](crate::Builder::own_tls), and with the driver `threads`. Programs implement the
+/// A runtime that is [built with](crate::Builder::context) one calls it at each switch between
+/// fibers. It is not called where each fiber has thread-locals of its own: with
+/// [`own_tls`](crate::Builder::own_tls), and with the driver `threads`. Programs implement the
 /// trait for types of their own.
 ///
 /// ```
@@ -54,15 +55,17 @@ pub trait FiberContext: Send + Sync + 'static {
     /// Context of a suspended fiber.
     type Saved: Send + 'static;
 
-    /// Takes the context of the fiber that has run out of the thread-locals, so that the next fiber finds none. Returns `None` if
-    /// there is none to restore. Called after a fiber has been suspended, and after it has ended; then the result is dropped.
+    /// Takes the context of the fiber that has run out of the thread-locals, so that the next fiber
+    /// finds none. Returns `None` if there is none to restore. Called after a fiber has been
+    /// suspended, and after it has ended; then the result is dropped.
     ///
-    /// The caller is the loop of the worker, not a fiber: a call that waits blocks the worker. A panic ends the process. See the
-    /// example of [`FiberContext`].
+    /// The caller is the loop of the worker, not a fiber: a call that waits blocks the worker. A
+    /// panic ends the process. See the example of [`FiberContext`].
     fn suspend(&self) -> Option<Self::Saved>;
 
-    /// Restores the context of a fiber that is about to be resumed, on the same worker unless fibers migrate. Called as
-    /// [`suspend`](FiberContext::suspend) is. See the example of [`FiberContext`].
+    /// Restores the context of a fiber that is about to be resumed, on the same worker unless
+    /// fibers migrate. Called as [`suspend`](FiberContext::suspend) is. See the example of
+    /// [`FiberContext`].
     fn resume(&self, saved: Self::Saved);
 }
 

@@ -20,17 +20,18 @@ use super::{Payload, Scheduler};
 use crate::stack::{Stack, cache};
 use crate::tls;
 
-/// Number of stack bytes prefetched before a fiber is resumed: the frames between a call of the crate and the
-/// switch, and the first frame of the caller.
+/// Number of stack bytes prefetched before a fiber is resumed: the frames between a call of the
+/// crate and the switch, and the first frame of the caller.
 const PREFETCHED_STACK_BYTES: usize = 12 * cache::LINE_BYTES;
 
-/// The reason why a fiber has switched to its worker's loop, which acts on it once the fiber has left its
-/// stack.
+/// The reason why a fiber has switched to its worker's loop, which acts on it once the fiber has
+/// left its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pause {
     /// The fiber is queued behind the others that can run.
     Yielded,
-    /// The fiber has used up its turn by calls that have completed at once, and is queued behind the others that can run.
+    /// The fiber has used up its turn by calls that have completed at once, and is queued behind
+    /// the others that can run.
     Spent,
     /// The fiber waits for [`wake`](super::wake).
     Parked,
@@ -61,8 +62,8 @@ pub(crate) struct Control {
     pub(super) references: AtomicU32,
     /// Ends the current wait of any kind. The waiter checks whether its condition holds.
     pub(crate) token: WakeToken,
-    /// `true` if the next `park` returns at once. Separate from the token, which a join in between would
-    /// take.
+    /// `true` if the next `park` returns at once. Separate from the token, which a join in between
+    /// would take.
     unparked: AtomicBool,
     /// `true` while the fiber panics, as far as its worker knows.
     pub(crate) panics: Cell<bool>,
@@ -73,13 +74,14 @@ pub(crate) struct Control {
     /// Set when the fiber starts. Read by its worker and by any thread that finds the fiber parked.
     scheduler: UnsafeCell<Option<Destination>>,
     rare: Seldom<Rare>,
-    /// The id of the last operation, for the worker that holds it. Relaxed: the worker looks the id up, and
-    /// ignores one that it does not know.
+    /// The id of the last operation, for the worker that holds it. Relaxed: the worker looks the id
+    /// up, and ignores one that it does not know.
     pub(crate) operation: AtomicU64,
     pub(crate) limits: Limits,
     /// The worker that has started it, whose reactor keeps it.
     pub(crate) home: Cell<u32>,
-    /// The index of the fiber among those that its reactor keeps. Accessed only by the holder of the reactor.
+    /// The index of the fiber among those that its reactor keeps. Accessed only by the holder of
+    /// the reactor.
     pub(crate) live_index: Cell<u32>,
     /// The index of the fiber among the children of its scope.
     pub(super) index_in_scope: Cell<u32>,
@@ -88,11 +90,12 @@ pub(crate) struct Control {
 // There may be a million. The sanitizer keeps more data per stack.
 const _: () = assert!(cfg!(feature = "sanitizer") || size_of::<Control>() <= CONTROL_BYTES_MAX);
 
-/// Maximum size of a control block. A fiber that captures a reference and returns nothing then takes 216 bytes, and with the
-/// header of the allocator 224.
+/// Maximum size of a control block. A fiber that captures a reference and returns nothing then
+/// takes 216 bytes, and with the header of the allocator 224.
 const CONTROL_BYTES_MAX: usize = 136;
 
-/// State that few fibers need. Accessed only by the holder of the fiber, which runs it or has taken it from a queue.
+/// State that few fibers need. Accessed only by the holder of the fiber, which runs it or has taken
+/// it from a queue.
 #[derive(Default)]
 pub(super) struct Rare {
     name: Option<Box<str>>,
@@ -102,7 +105,8 @@ pub(super) struct Rare {
     reserved: Cell<Option<Stack>>,
     /// The result of a fiber that ends without running its closure. Set before its start.
     refusal: Cell<Option<Payload>>,
-    /// Completes the outcome, once the C library has ended the thread of a fiber with thread-local storage of its own.
+    /// Completes the outcome, once the C library has ended the thread of a fiber with thread-local
+    /// storage of its own.
     finish: Cell<Option<Finish>>,
     /// Context that was in thread-locals while the fiber ran.
     context: Cell<Option<Saved>>,
@@ -148,19 +152,21 @@ impl OperationResult {
 }
 
 #[allow(unsafe_code, reason = "cells that only the worker and its fiber touch")]
-// SAFETY: the cells are used only by the thread that runs the fiber, or that has taken it from a queue after
-// it had left its stack (see the contracts of `start`, `resume` and `suspend`). The exceptions are `scheduler`,
-// which is written before the fiber can be parked and only read afterwards, and `live_index`, which the reactor's owner
-// or lock guards. All other fields are `Sync`.
+// SAFETY: the cells are used only by the thread that runs the fiber, or that has taken it from a
+// queue after it had left its stack (see the contracts of `start`, `resume` and `suspend`). The
+// exceptions are `scheduler`, which is written before the fiber can be parked and only read
+// afterwards, and `live_index`, which the reactor's owner or lock guards. All other fields are
+// `Sync`.
 unsafe impl Sync for Control {}
 #[allow(unsafe_code, reason = "a coroutine that changes its thread")]
-// SAFETY: a fiber moves between threads before it starts, when it has no coroutine. A suspended fiber moves
-// only if the builder of the runtime has promised that the values on its stack permit it. It is dropped after
-// it has ended, again without a coroutine.
+// SAFETY: a fiber moves between threads before it starts, when it has no coroutine. A suspended
+// fiber moves only if the builder of the runtime has promised that the values on its stack permit
+// it. It is dropped after it has ended, again without a coroutine.
 unsafe impl Send for Control {}
 
 impl Control {
-    /// Creates the control block of a fiber with this [id](next_id), to which there are two references. Makes no call, so that it is written where it is to be.
+    /// Creates the control block of a fiber with this [id](next_id), to which there are two
+    /// references. Makes no call, so that it is written where it is to be.
     #[inline(always)]
     pub(super) fn new(
         functions: &'static Functions,
@@ -198,8 +204,8 @@ impl Control {
         self.id
     }
 
-    /// Returns `true` if the fiber has any of what few fibers need: a name, local values, a stack of its own, or a result
-    /// without having run.
+    /// Returns `true` if the fiber has any of what few fibers need: a name, local values, a stack
+    /// of its own, or a result without having run.
     #[inline(always)]
     pub(crate) fn has_rare(&self) -> bool {
         self.rare.get().is_some()
@@ -234,7 +240,8 @@ impl Control {
         self.rare.get()?.reserved.take()
     }
 
-    /// Makes the fiber end with this result instead of running its closure. Called before its start.
+    /// Makes the fiber end with this result instead of running its closure. Called before its
+    /// start.
     #[cold]
     pub(crate) fn refuse(&self, payload: Payload) {
         self.rare.get_or_default().refusal.set(Some(payload));
@@ -250,7 +257,8 @@ impl Control {
         self.rare.get().is_some_and(|rare| rare.is_thread.get())
     }
 
-    /// Takes the result of a fiber that ends without running its closure. Called by the fiber itself.
+    /// Takes the result of a fiber that ends without running its closure. Called by the fiber
+    /// itself.
     #[inline(always)]
     pub(super) fn take_refusal(&self) -> Option<Payload> {
         self.rare.get()?.refusal.take()
@@ -319,7 +327,8 @@ impl Control {
         }
     }
 
-    /// Returns the size of the fiber's stack in bytes if `address` is in its guard. Called for a running fiber.
+    /// Returns the size of the fiber's stack in bytes if `address` is in its guard. Called for a
+    /// running fiber.
     pub(crate) fn guarding_stack_size(&self, address: usize) -> Option<usize> {
         let runner = self.switch.runner.get()?;
         let extent = runner.extent();
@@ -335,15 +344,16 @@ impl Control {
 
     /// Returns `true`, once, if `park` has to return. Called by the fiber itself.
     pub(crate) fn take_unpark(&self) -> bool {
-        // Checked first, as usually there is none. Acquire pairs with the release in `store_unpark`.
+        // Checked first, as usually there is none. Acquire pairs with the release in
+        // `store_unpark`.
         self.unparked.load(Ordering::Relaxed) && self.unparked.swap(false, Ordering::Acquire)
     }
 
     /// Sets the scheduler of the fiber. Called once, by the thread that is about to run it.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
     pub(crate) fn set_scheduler(&self, scheduler: Destination) {
-        // SAFETY: the cell is read only after the fiber has parked or has stored its worker, which happens
-        // after this.
+        // SAFETY: the cell is read only after the fiber has parked or has stored its worker, which
+        // happens after this.
         let slot = unsafe { &mut *self.scheduler.get() };
         debug_assert!(slot.is_none(), "the scheduler is written once");
         mem::forget(slot.replace(scheduler));
@@ -355,30 +365,31 @@ impl Control {
         drop(self.scheduler.get_mut().take());
     }
 
-    /// Leaves a wake-up token. Returns the scheduler that the caller must enqueue the fiber at if it was
-    /// parked.
+    /// Leaves a wake-up token. Returns the scheduler that the caller must enqueue the fiber at if
+    /// it was parked.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
     pub(super) fn store_wake_up(&self) -> Option<&Arc<dyn Scheduler>> {
         if !self.token.leave() {
             return None;
         }
-        // SAFETY: the fiber was parked, so `start` happened before (the token orders it), and the cell is not
-        // written again.
+        // SAFETY: the fiber was parked, so `start` happened before (the token orders it), and the
+        // cell is not written again.
         unsafe { &*self.scheduler.get() }.as_deref()
     }
 
-    /// Returns the fiber's scheduler, and the worker that may hold an operation of it. Returns `None` before
-    /// the first operation.
+    /// Returns the fiber's scheduler, and the worker that may hold an operation of it. Returns
+    /// `None` before the first operation.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
     pub(super) fn find(&self) -> Option<(&Arc<dyn Scheduler>, u32)> {
         let worker = self.limits.last_worker.get()?;
-        // SAFETY: the fiber has stored its worker, so `start` happened before (`find` orders it), and the
-        // cell is not written again.
+        // SAFETY: the fiber has stored its worker, so `start` happened before (`find` orders it),
+        // and the cell is not written again.
         let scheduler = unsafe { &*self.scheduler.get() }.as_deref();
         scheduler.map(|scheduler| (scheduler, worker))
     }
 
-    /// Calls `reset`, which resets the thread-local variables of this fiber, for the caller's own fiber.
+    /// Calls `reset`, which resets the thread-local variables of this fiber, for the caller's own
+    /// fiber.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
     pub(super) fn across_reset(&self, reset: fn()) {
         // SAFETY: the fiber has started, and the cell is not written again.
@@ -388,8 +399,8 @@ impl Control {
     }
 }
 
-/// Returns a unique id from the calling thread's block of ids. Never inlined, like every access to a
-/// thread-local that fibers make.
+/// Returns a unique id from the calling thread's block of ids. Never inlined, like every access to
+/// a thread-local that fibers make.
 #[inline(never)]
 pub(super) fn next_id() -> NonZeroU64 {
     /// Number of ids per block: small enough that ids still show roughly the order of spawning.
@@ -413,8 +424,8 @@ impl Control {
     ///
     /// # Safety
     ///
-    /// Called once, by the worker that has taken the fiber from a queue, and which keeps it until it has ended. The runner
-    /// runs no other fiber.
+    /// Called once, by the worker that has taken the fiber from a queue, and which keeps it until
+    /// it has ended. The runner runs no other fiber.
     #[inline(always)]
     pub(crate) unsafe fn start(
         &self,
@@ -434,13 +445,13 @@ impl Control {
         self.switch.exit.set(Some(NonNull::from_ref(exit)));
     }
 
-    /// Runs the fiber until it pauses, or returns `None` when it has ended. Also returns the fiber, read from its stack, so
-    /// that the caller keeps nothing in a register across the switch.
+    /// Runs the fiber until it pauses, or returns `None` when it has ended. Also returns the fiber,
+    /// read from its stack, so that the caller keeps nothing in a register across the switch.
     ///
     /// # Safety
     ///
-    /// Called by the only holder of a fiber that can run, and not from within the fiber; on the worker that
-    /// has started it or, if fibers migrate, on any worker.
+    /// Called by the only holder of a fiber that can run, and not from within the fiber; on the
+    /// worker that has started it or, if fibers migrate, on any worker.
     #[inline(always)]
     pub(crate) unsafe fn resume(&self) -> (Started, Option<Pause>) {
         // SAFETY: a queue holds a fiber from its start to its end, and in between it has a runner.
@@ -483,20 +494,20 @@ impl Control {
 
 #[allow(unsafe_code, reason = "reading a suspended coroutine")]
 impl Control {
-    /// Returns the pages of the stack below the stack pointer, if the fiber has been suspended since the previous call.
-    /// Returns them once per suspension.
+    /// Returns the pages of the stack below the stack pointer, if the fiber has been suspended
+    /// since the previous call. Returns them once per suspension.
     ///
     /// # Safety
     ///
     /// The fiber has started, is suspended, and is not resumed during the call.
     pub(crate) unsafe fn unused_stack(&self) -> Option<Range<usize>> {
-        // The switch stores an address above the stack pointer here, which this function replaces by the stack pointer,
-        // and then by the address below it.
+        // The switch stores an address above the stack pointer here, which this function replaces
+        // by the stack pointer, and then by the address below it.
         let left_off = self.switch.left_off.get()?.addr().get();
         let runner = self.switch.runner.get()?;
         let extent = runner.extent();
-        // corosensei keeps the stack pointer in the coroutine, where only addresses above it are in the stack, too.
-        // SAFETY: by the caller's contract.
+        // corosensei keeps the stack pointer in the coroutine, where only addresses above it are in
+        // the stack, too. SAFETY: by the caller's contract.
         let words = unsafe { runner.words() }.into_iter();
         let stack_pointer = words.filter(|word| extent.contains(*word)).min()?;
         // A program may have switched to a stack of its own.
@@ -524,8 +535,8 @@ unsafe impl Send for Started {}
 impl Started {
     /// # Safety
     ///
-    /// The fiber outlives all uses of the reference and its copies: a reactor keeps the fiber until it has
-    /// ended, and until then at most one queue holds it.
+    /// The fiber outlives all uses of the reference and its copies: a reactor keeps the fiber until
+    /// it has ended, and until then at most one queue holds it.
     pub(crate) unsafe fn new(control: &Control) -> Started {
         Started(NonNull::from_ref(control))
     }
@@ -542,8 +553,8 @@ impl Started {
         cache::prefetch(self.0);
     }
 
-    /// Prefetches the address translation of the stack page on which the fiber continues. The control block
-    /// must be in the cache.
+    /// Prefetches the address translation of the stack page on which the fiber continues. The
+    /// control block must be in the cache.
     #[inline(always)]
     pub(crate) fn prefetch_page(self) {
         if let Some(left_off) = self.control().switch.left_off.get() {
@@ -551,8 +562,8 @@ impl Started {
         }
     }
 
-    /// Prefetches the stack from where the fiber continues towards its base, where the switch links it to the
-    /// worker's stack. The control block must be in the cache.
+    /// Prefetches the stack from where the fiber continues towards its base, where the switch links
+    /// it to the worker's stack. The control block must be in the cache.
     #[inline(always)]
     pub(crate) fn prefetch_stack(self) {
         let switch = &self.control().switch;

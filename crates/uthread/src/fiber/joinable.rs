@@ -1,5 +1,5 @@
-//! The part of a join handle that leads to the fiber and to its outcome: one counted reference, and a pointer into the
-//! fiber that spares each access a virtual call.
+//! The part of a join handle that leads to the fiber and to its outcome: one counted reference, and
+//! a pointer into the fiber that spares each access a virtual call.
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -8,13 +8,15 @@ use std::thread;
 use super::{FiberRef, Outcome, WakeHandle};
 
 pub(crate) struct Joinable<T> {
-    /// Always a fiber; in the form that the identity of the fiber has. Dropped as a fiber, which takes less code.
+    /// Always a fiber; in the form that the identity of the fiber has. Dropped as a fiber, which
+    /// takes less code.
     fiber: ManuallyDrop<WakeHandle>,
     outcome: NonNull<Outcome<thread::Result<T>>>,
 }
 
 #[allow(unsafe_code, reason = "a pointer into a shared value")]
-// SAFETY: the pointer is used as a shared reference to an outcome, which is `Sync`: a fiber returns a value that is `Send`.
+// SAFETY: the pointer is used as a shared reference to an outcome, which is `Sync`: a fiber returns
+// a value that is `Send`.
 unsafe impl<T> Send for Joinable<T> {}
 #[allow(unsafe_code, reason = "a pointer into a shared value")]
 // SAFETY: as above.

@@ -6,11 +6,11 @@
 //!   region      the body of a `try_scope`, over once the scope has failed
 //! ```
 //!
-//! Only `cancelled` is set by others; the fiber changes the rest as it enters and leaves. A plain thread has
-//! limits, too.
+//! Only `cancelled` is set by others; the fiber changes the rest as it enters and leaves. A plain
+//! thread has limits, too.
 //!
-//! A priority other than normal counts as a limit: calls then take the path on which they look at it, and all other fibers
-//! do without a look.
+//! A priority other than normal counts as a limit: calls then take the path on which they look at
+//! it, and all other fibers do without a look.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -24,7 +24,8 @@ use crate::priorities::Priority;
 /// Set once the fiber is cancelled.
 const CANCELLED: u8 = 1;
 
-/// Set while a deadline, a region or a shield is entered. Usually none is, and `inner` is empty as well.
+/// Set while a deadline, a region or a shield is entered. Usually none is, and `inner` is empty as
+/// well.
 const RESTRICTED: u8 = 2;
 
 /// Set in a fiber of this priority. A normal one has neither.
@@ -33,8 +34,9 @@ const BACKGROUND: u8 = 8;
 
 #[derive(Default)]
 pub(crate) struct Limits {
-    /// In one word, as nearly every call checks whether there are any. Relaxed throughout: after setting `CANCELLED`,
-    /// the canceller ends the fiber's wait, which orders the two; only the fiber changes the others.
+    /// In one word, as nearly every call checks whether there are any. Relaxed throughout: after
+    /// setting `CANCELLED`, the canceller ends the fiber's wait, which orders the two; only the
+    /// fiber changes the others.
     state: AtomicU8,
     /// The worker that others have to ask to end the fiber's operation. Here it takes no memory.
     pub(crate) last_worker: LastWorker,
@@ -51,8 +53,8 @@ struct Inner {
     region: RefCell<Option<Arc<Region>>>,
     /// Number of calls refused since the current deadline was set.
     refusals: Cell<u32>,
-    /// Number of calls since the end of the runtime that should have ended the fiber, and the time of the
-    /// first.
+    /// Number of calls since the end of the runtime that should have ended the fiber, and the time
+    /// of the first.
     endings: Cell<(u32, Option<Instant>)>,
 }
 
@@ -82,7 +84,8 @@ impl Limits {
         limits
     }
 
-    /// Cancels the fiber. Returns `true` if it was not cancelled before; the caller then ends its wait.
+    /// Cancels the fiber. Returns `true` if it was not cancelled before; the caller then ends its
+    /// wait.
     pub(crate) fn cancel(&self) -> bool {
         self.state.fetch_or(CANCELLED, Ordering::Relaxed) & CANCELLED == 0
     }
@@ -93,14 +96,15 @@ impl Limits {
         self.inner.get().is_some()
     }
 
-    /// Returns `true` if the fiber may wait without limit and its priority is normal, so that there is nothing else to
-    /// check.
+    /// Returns `true` if the fiber may wait without limit and its priority is normal, so that there
+    /// is nothing else to check.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.state.load(Ordering::Relaxed) == 0
     }
 
-    /// Returns the priority of the fiber's present work. Called by the fiber, or by the holder of the suspended fiber.
+    /// Returns the priority of the fiber's present work. Called by the fiber, or by the holder of
+    /// the suspended fiber.
     #[inline(always)]
     pub(crate) fn priority(&self) -> Priority {
         match self.state.load(Ordering::Relaxed) & (URGENT | BACKGROUND) {
@@ -110,7 +114,8 @@ impl Limits {
         }
     }
 
-    /// Sets the priority, and returns the previous one. Called by the fiber, or before it is queued for the first time.
+    /// Sets the priority, and returns the previous one. Called by the fiber, or before it is queued
+    /// for the first time.
     pub(crate) fn set_priority(&self, priority: Priority) -> Priority {
         let before = self.priority();
         let bits = match priority {
@@ -124,8 +129,8 @@ impl Limits {
         before
     }
 
-    /// Returns `true` if calls must not wait, whatever the time. `shut_down` is `true` if the runtime shuts
-    /// down.
+    /// Returns `true` if calls must not wait, whatever the time. `shut_down` is `true` if the
+    /// runtime shuts down.
     pub(crate) fn is_cancelled(&self, shut_down: bool) -> bool {
         if self.unending.get() {
             return false;
@@ -160,8 +165,8 @@ impl Limits {
         refusals.get()
     }
 
-    /// Counts a call that unwinds the fiber, or should. Returns the new number and the time of the first such
-    /// call.
+    /// Counts a call that unwinds the fiber, or should. Returns the new number and the time of the
+    /// first such call.
     pub(crate) fn count_ending(&self, now: Instant) -> (u32, Instant) {
         let endings = &self.inner().endings;
         let (count, first) = endings.get();

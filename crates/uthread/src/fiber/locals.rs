@@ -80,7 +80,8 @@ impl Locals {
             slots.values.resize_with(key + 1, Slot::default);
         }
         let before = mem::replace(&mut slots.values[key], Slot::Alive(value));
-        // Other values stay until the memory is freed, so that the last destructor can still use them.
+        // Other values stay until the memory is freed, so that the last destructor can still use
+        // them.
         if mem::needs_drop::<T>() && matches!(before, Slot::Vacant) {
             slots.to_drop.push(key);
         }

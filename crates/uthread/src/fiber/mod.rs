@@ -6,8 +6,8 @@
 //!               + Outcome   the value or the panic, and the waiting joiner
 //! ```
 //!
-//! This layer knows neither queues nor drivers: a woken fiber is passed to its [`Scheduler`], a trait that
-//! the layer `sched` implements.
+//! This layer knows neither queues nor drivers: a woken fiber is passed to its [`Scheduler`], a
+//! trait that the layer `sched` implements.
 
 mod blocks;
 mod children;
@@ -49,14 +49,15 @@ pub(crate) use wake_handle::WakeHandle;
 use crate::forked;
 use crate::tls::images::{self, Values};
 
-/// The destination of a woken fiber: the worker that has started it or, if fibers migrate, all workers.
+/// The destination of a woken fiber: the worker that has started it or, if fibers migrate, all
+/// workers.
 pub(crate) trait Scheduler: Send + Sync {
     /// Queues a started fiber to be resumed.
     fn enqueue(&self, fiber: Started);
     /// Makes `worker` cancel the fiber's operation, if it has one and may not wait any more.
     fn interrupt(&self, fiber: FiberRef, worker: u32);
-    /// Calls `reset`, which gives all thread-local variables of the calling fiber their initial values, and restores those by
-    /// which the scheduler finds it.
+    /// Calls `reset`, which gives all thread-local variables of the calling fiber their initial
+    /// values, and restores those by which the scheduler finds it.
     fn across_reset(&self, reset: fn());
 }
 
@@ -65,9 +66,9 @@ pub(crate) type Payload = Box<dyn std::any::Any + Send>;
 
 /// The error that a fiber was cancelled, by a handle or because its runtime was dropped.
 ///
-/// [`JoinHandle::join`](crate::thread::JoinHandle::join) returns it in `Err`. It also is the payload that
-/// unwinds a fiber from a call that cannot return an error. Later versions add no fields, so that programs can
-/// compare with it.
+/// [`JoinHandle::join`](crate::thread::JoinHandle::join) returns it in `Err`. It also is the
+/// payload that unwinds a fiber from a call that cannot return an error. Later versions add no
+/// fields, so that programs can compare with it.
 ///
 /// ```
 /// use uthread::thread::{Cancelled, park};
@@ -98,8 +99,8 @@ impl From<Cancelled> for io::Error {
 
 /// The error that the deadline of a [`timeout`](crate::time::timeout) has passed.
 ///
-/// It also is the payload that unwinds from a call that cannot return an error up to the `timeout`. Later versions add no
-/// fields, so that programs can compare with it.
+/// It also is the payload that unwinds from a call that cannot return an error up to the `timeout`.
+/// Later versions add no fields, so that programs can compare with it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -138,13 +139,13 @@ pub(crate) fn wake(fiber: &FiberRef) {
     }
 }
 
-/// Leaves a wake-up token. If the fiber was parked, returns it with its scheduler, and the caller must
-/// enqueue it.
+/// Leaves a wake-up token. If the fiber was parked, returns it with its scheduler, and the caller
+/// must enqueue it.
 #[allow(unsafe_code, reason = "a handle without a count")]
 pub(crate) fn end_park(fiber: &FiberRef) -> Option<(&Arc<dyn Scheduler>, Started)> {
     let scheduler = fiber.control().store_wake_up()?;
-    // SAFETY: the fiber was parked, so it has started and not ended; a reactor keeps it, and no queue holds
-    // it.
+    // SAFETY: the fiber was parked, so it has started and not ended; a reactor keeps it, and no
+    // queue holds it.
     Some((scheduler, unsafe { Started::new(fiber.control()) }))
 }
 
@@ -179,8 +180,8 @@ pub(crate) struct Fiber<F, T> {
 }
 
 #[allow(unsafe_code, reason = "the closure's cell has one user at a time")]
-// SAFETY: `closure` is accessed only by `take_closure`, which runs once, on one thread, as the queues hand
-// each fiber to one worker. The other fields are `Sync` if `T: Send`.
+// SAFETY: `closure` is accessed only by `take_closure`, which runs once, on one thread, as the
+// queues hand each fiber to one worker. The other fields are `Sync` if `T: Send`.
 unsafe impl<F: Send, T: Send> Sync for Fiber<F, T> {}
 
 impl<F, T> Fiber<F, T>
@@ -233,11 +234,11 @@ where
         (body, unsafe { Joinable::new(handle, outcome) })
     }
 
-    /// Creates a fiber whose closure and value may borrow, and whose calls stop waiting at `deadline`. Returns it in
-    /// the forms that queues and handles hold.
+    /// Creates a fiber whose closure and value may borrow, and whose calls stop waiting at
+    /// `deadline`. Returns it in the forms that queues and handles hold.
     ///
-    /// The caller must return to the owner of the borrowed data only after the fiber has ended and its value
-    /// was taken or dropped: a scope waits for its children, `Runtime::run` joins.
+    /// The caller must return to the owner of the borrowed data only after the fiber has ended and
+    /// its value was taken or dropped: a scope waits for its children, `Runtime::run` joins.
     #[allow(unsafe_code, reason = "queues hold fibers without their lifetime")]
     pub(crate) fn borrowing(
         identity: Identity,
@@ -246,8 +247,8 @@ where
         scope: Option<Arc<Children>>,
     ) -> (FiberRef, Joinable<T>) {
         let children = scope.clone();
-        // SAFETY: the closure is dropped when the fiber has ended, and the value with it or with its handle, so no
-        // borrow is left, as the contract above requires.
+        // SAFETY: the closure is dropped when the fiber has ended, and the value with it or with
+        // its handle, so no borrow is left, as the contract above requires.
         let (body, joinable) = unsafe { Fiber::forms(identity, deadline, closure, scope) };
         if let Some(children) = children {
             children.admit(&body);
@@ -257,8 +258,8 @@ where
 
     #[allow(unsafe_code, reason = "the closure's cell has one user at a time")]
     fn take_closure(&self) -> F {
-        // SAFETY: the queues hand a fiber that has not started to exactly one worker, so there is no other
-        // reference to the closure.
+        // SAFETY: the queues hand a fiber that has not started to exactly one worker, so there is
+        // no other reference to the closure.
         let closure = unsafe { &mut *self.closure.get() };
         closure.take().expect("a fiber starts or is abandoned once")
     }
@@ -268,7 +269,8 @@ where
     }
 }
 
-/// Ends a fiber with `result`. Not generic over its closure, so that this is compiled once per type of value.
+/// Ends a fiber with `result`. Not generic over its closure, so that this is compiled once per type
+/// of value.
 fn finish<T>(
     control: &Control,
     scope: Option<&Children>,
@@ -324,8 +326,9 @@ fn finish_after_thread<T>(
     let drops_values = mem::needs_drop::<T>() || result.is_err() || control.locals().is_some();
     let complete: Box<dyn FnOnce() + '_> =
         Box::new(move || publish(control, scope, outcome, result, || {}));
-    // SAFETY: the worker calls it while it keeps the fiber, and before the outcome is complete nothing that the fiber borrows is
-    // dropped. The value is sent to where it would be dropped or taken otherwise.
+    // SAFETY: the worker calls it while it keeps the fiber, and before the outcome is complete
+    // nothing that the fiber borrows is dropped. The value is sent to where it would be dropped or
+    // taken otherwise.
     let complete =
         unsafe { mem::transmute::<Box<dyn FnOnce() + '_>, Box<dyn FnOnce() + Send>>(complete) };
     control.finish_later(Finish {
@@ -334,8 +337,8 @@ fn finish_after_thread<T>(
     });
 }
 
-/// Completes the outcome of a fiber whose values have been dropped. Calls `renew` if something else has to be dropped, which may
-/// use thread-local storage, as on a new thread.
+/// Completes the outcome of a fiber whose values have been dropped. Calls `renew` if something else
+/// has to be dropped, which may use thread-local storage, as on a new thread.
 fn publish<T>(
     control: &Control,
     scope: Option<&Children>,
@@ -367,8 +370,8 @@ fn end_unjoined<T>(control: &Control, result: thread::Result<T>) {
     }
 }
 
-/// Drops the fiber-local values. The panic of a destructor becomes the result, unless the fiber has panicked
-/// before.
+/// Drops the fiber-local values. The panic of a destructor becomes the result, unless the fiber has
+/// panicked before.
 #[cold]
 fn end_locals<T>(
     control: &Control,
@@ -392,8 +395,8 @@ fn end_locals<T>(
     }
 }
 
-/// Drops values that destructors of the result and of panic payloads have created. No value is created
-/// afterwards: it would be dropped with the control block, on any thread.
+/// Drops values that destructors of the result and of panic payloads have created. No value is
+/// created afterwards: it would be dropped with the control block, on any thread.
 #[cold]
 fn close_locals(control: &Control, locals: &Locals) {
     // Terminates, as the value of each key is created once.
@@ -412,7 +415,8 @@ fn shield(control: &Control, end: impl FnOnce() -> thread::Result<()>) -> thread
 }
 
 #[allow(unsafe_code, reason = "the layout that references rely on")]
-// SAFETY: the control block is the first field in the order of C, and `forms` gives it the functions.
+// SAFETY: the control block is the first field in the order of C, and `forms` gives it the
+// functions.
 unsafe impl<F, T> Body for Fiber<F, T>
 where
     F: FnOnce() -> T + Send,

@@ -8,10 +8,11 @@
 //!   DONE    --take------> TAKEN
 //! ```
 //!
-//! The state also tells whether there is a value (DONE) or a waiter (AWAITED), which takes no memory beside it.
+//! The state also tells whether there is a value (DONE) or a waiter (AWAITED), which takes no
+//! memory beside it.
 //!
-//! The value of a detached fiber is dropped by the second of the two sides, so no value returned by a scoped
-//! fiber outlives its scope.
+//! The value of a detached fiber is dropped by the second of the two sides, so no value returned by
+//! a scoped fiber outlives its scope.
 
 use std::mem::{self, MaybeUninit};
 use std::panic::{self, AssertUnwindSafe};
@@ -34,8 +35,8 @@ pub(crate) struct Outcome<T> {
 }
 
 #[allow(unsafe_code, reason = "two cells guarded by the state")]
-// SAFETY: `value` is written before and read after the change to DONE, `waiter` before and after the change
-// to AWAITED, each by one side only.
+// SAFETY: `value` is written before and read after the change to DONE, `waiter` before and after
+// the change to AWAITED, each by one side only.
 unsafe impl<T: Send> Sync for Outcome<T> {}
 
 #[allow(unsafe_code, reason = "two cells guarded by the state")]
@@ -63,7 +64,8 @@ impl<T> Outcome<T> {
             let value = unsafe { &mut *value };
             value.write(result);
         });
-        // Release publishes the value to `is_done` and `detach`; acquire sees the waiter of `await_done`.
+        // Release publishes the value to `is_done` and `detach`; acquire sees the waiter of
+        // `await_done`.
         match self.state.swap(DONE, Ordering::AcqRel) {
             AWAITED => {
                 self.waiter().wake();
@@ -91,8 +93,9 @@ impl<T> Outcome<T> {
         self.state.load(Ordering::Acquire) >= DONE
     }
 
-    /// Registers `waiter` to be woken at completion. Returns `false` if the outcome is complete. The caller
-    /// is the only holder of the join handle, and calls this once, or again after a withdrawal.
+    /// Registers `waiter` to be woken at completion. Returns `false` if the outcome is complete.
+    /// The caller is the only holder of the join handle, and calls this once, or again after a
+    /// withdrawal.
     pub(crate) fn await_done(&self, waiter: WakeHandle) -> bool {
         self.waiter.with_mut(|slot| {
             // SAFETY: before AWAITED, only the joiner accesses the waiter.
@@ -110,8 +113,8 @@ impl<T> Outcome<T> {
         awaits
     }
 
-    /// Withdraws the waiter, unless the outcome is complete. The caller is the only holder of the join
-    /// handle.
+    /// Withdraws the waiter, unless the outcome is complete. The caller is the only holder of the
+    /// join handle.
     pub(crate) fn withdraw(&self) {
         // Relaxed: the caller owns the waiter's cell again.
         let withdrawn = self
@@ -123,13 +126,15 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// Takes the value. The caller is the only holder of the join handle, and `is_done` has returned `true`.
+    /// Takes the value. The caller is the only holder of the join handle, and `is_done` has
+    /// returned `true`.
     pub(crate) fn take(&self) -> T {
         debug_assert!(self.is_done(), "the outcome is taken after completion");
         self.take_value().expect("the outcome is taken once")
     }
 
-    /// Records that the join handle is dropped without joining. A panic of the value's destructor is caught.
+    /// Records that the join handle is dropped without joining. A panic of the value's destructor
+    /// is caught.
     pub(crate) fn detach(&self) {
         if let Some(value) = self.abandon() {
             drop_quietly(value);
@@ -138,8 +143,8 @@ impl<T> Outcome<T> {
 
     /// Records that the reading side is gone. Returns a value that was written and not taken.
     pub(crate) fn abandon(&self) -> Option<T> {
-        // Checked first, as the outcome is done after a join. Acquire pairs with the release in `complete`,
-        // to see the value if the fiber was first.
+        // Checked first, as the outcome is done after a join. Acquire pairs with the release in
+        // `complete`, to see the value if the fiber was first.
         if !self.is_done() && self.leave() {
             return None;
         }
@@ -164,8 +169,8 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// Takes the value out of its cell, unless it was taken. Called after DONE, by the holder of the join handle or, if
-    /// that is gone, by the writer.
+    /// Takes the value out of its cell, unless it was taken. Called after DONE, by the holder of
+    /// the join handle or, if that is gone, by the writer.
     pub(crate) fn take_value(&self) -> Option<T> {
         // Relaxed: only the caller accesses it now, and has seen that it is done.
         if self.state.load(Ordering::Relaxed) != DONE {
@@ -180,11 +185,12 @@ impl<T> Outcome<T> {
         }))
     }
 
-    /// Takes the waiter out of its cell. Called once after it was written, by the only side that accesses it.
+    /// Takes the waiter out of its cell. Called once after it was written, by the only side that
+    /// accesses it.
     fn waiter(&self) -> WakeHandle {
         self.waiter.with_mut(|waiter| {
-            // SAFETY: the joiner has written the waiter before AWAITED; from there, the side that changes the state is the
-            // only one that accesses it.
+            // SAFETY: the joiner has written the waiter before AWAITED; from there, the side that
+            // changes the state is the only one that accesses it.
             let waiter = unsafe { &*waiter };
             // SAFETY: it was written, and is read once.
             unsafe { waiter.assume_init_read() }
@@ -204,7 +210,8 @@ impl<T> Drop for Outcome<T> {
     }
 }
 
-/// Drops a value. If its destructor panics, the payload is leaked, as its destructor might panic as well.
+/// Drops a value. If its destructor panics, the payload is leaked, as its destructor might panic as
+/// well.
 pub(crate) fn drop_quietly<T>(value: T) {
     if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(value))) {
         mem::forget(payload);

@@ -1,5 +1,6 @@
-//! Counted references to fibers of any type, in one word. Like [`Arc`](std::sync::Arc), except that there are two
-//! references from the beginning (a queue's and a handle's), no weak ones, and that the memory comes from [`blocks`].
+//! Counted references to fibers of any type, in one word. Like [`Arc`](std::sync::Arc), except that
+//! there are two references from the beginning (a queue's and a handle's), no weak ones, and that
+//! the memory comes from [`blocks`].
 //!
 //! ```text
 //!   block   | control block: count, functions of the type, .. | closure, outcome
@@ -15,7 +16,8 @@ use std::sync::atomic::{self, Ordering};
 use super::blocks::{self, Size};
 use super::{Control, Payload};
 
-/// Maximum number of references. As in `Arc`, only a program that leaks references exceeds it: so many take 16 GiB.
+/// Maximum number of references. As in `Arc`, only a program that leaks references exceeds it: so
+/// many take 16 GiB.
 const REFERENCES_MAX: u32 = i32::MAX as u32;
 
 /// A type of fibers.
@@ -31,13 +33,13 @@ pub(super) unsafe trait Body: Send + Sync {
     fn abandon(&self, payload: Payload);
     /// Completes the outcome of a fiber that never runs again.
     fn give_up(&self);
-    /// Drops all that a fiber which was joined usually has, and returns `true` if there was nothing else. The fiber is not
-    /// used afterwards, or dropped if there was.
+    /// Drops all that a fiber which was joined usually has, and returns `true` if there was nothing
+    /// else. The fiber is not used afterwards, or dropped if there was.
     fn drop_little(&mut self) -> bool;
 }
 
-/// The functions of a type of fibers, for references, which do not know the type. Each takes the control block of a living fiber
-/// of that type.
+/// The functions of a type of fibers, for references, which do not know the type. Each takes the
+/// control block of a living fiber of that type.
 pub(super) struct Functions {
     run: unsafe fn(NonNull<Control>),
     abandon: unsafe fn(NonNull<Control>, Payload),
@@ -107,8 +109,8 @@ unsafe fn drop_all<B>(fiber: NonNull<B>) {
 pub(crate) struct FiberRef(NonNull<Control>);
 
 #[allow(unsafe_code, reason = "a counted pointer")]
-// SAFETY: as for `Arc`: references on several threads share the fiber, which is `Send` and `Sync`, and any of them may
-// drop it.
+// SAFETY: as for `Arc`: references on several threads share the fiber, which is `Send` and `Sync`,
+// and any of them may drop it.
 unsafe impl Send for FiberRef {}
 #[allow(unsafe_code, reason = "a counted pointer")]
 // SAFETY: as above.
@@ -116,12 +118,13 @@ unsafe impl Sync for FiberRef {}
 
 #[allow(unsafe_code, reason = "a counted pointer")]
 impl FiberRef {
-    /// Creates a fiber on the heap, and returns two references to it. `make` puts the functions into its control block,
-    /// with a count of two references.
+    /// Creates a fiber on the heap, and returns two references to it. `make` puts the functions
+    /// into its control block, with a count of two references.
     ///
     /// # Safety
     ///
-    /// What the fiber borrows lives until its closure and its value were dropped, however long the references live.
+    /// What the fiber borrows lives until its closure and its value were dropped, however long the
+    /// references live.
     #[inline(always)]
     pub(super) unsafe fn pair<B: Body>(
         make: impl FnOnce(&'static Functions) -> B,
@@ -143,7 +146,8 @@ impl FiberRef {
     ///
     /// # Safety
     ///
-    /// The address is that of a fiber, to which there is a counted reference during the use of this one.
+    /// The address is that of a fiber, to which there is a counted reference during the use of this
+    /// one.
     #[inline(always)]
     pub(super) unsafe fn uncounted(fiber: NonNull<Control>) -> ManuallyDrop<FiberRef> {
         ManuallyDrop::new(FiberRef(fiber))
@@ -162,15 +166,15 @@ impl FiberRef {
         unsafe { (self.control().functions.run)(self.0) }
     }
 
-    /// Drops the closure instead of running it; joining returns `payload`. Called on the fiber's own stack if it has
-    /// one, as destructors may wait.
+    /// Drops the closure instead of running it; joining returns `payload`. Called on the fiber's
+    /// own stack if it has one, as destructors may wait.
     pub(crate) fn abandon(&self, payload: Payload) {
         // SAFETY: as above.
         unsafe { (self.control().functions.abandon)(self.0, payload) }
     }
 
-    /// Makes joining return [`Cancelled`](super::Cancelled), for a fiber that never runs again. Called once nothing uses
-    /// memory that it may have lent or borrowed.
+    /// Makes joining return [`Cancelled`](super::Cancelled), for a fiber that never runs again.
+    /// Called once nothing uses memory that it may have lent or borrowed.
     pub(crate) fn give_up(&self) {
         // SAFETY: as above.
         unsafe { (self.control().functions.give_up)(self.0) }
@@ -194,7 +198,8 @@ impl Drop for FiberRef {
     #[allow(unsafe_code, reason = "a counted pointer")]
     fn drop(&mut self) {
         let control = self.control();
-        // Acquire pairs with the release of the other references, whose accesses come before the drop of the fiber.
+        // Acquire pairs with the release of the other references, whose accesses come before the
+        // drop of the fiber.
         if control.references.load(Ordering::Acquire) != 1 {
             if control.references.fetch_sub(1, Ordering::Release) != 1 {
                 return;

@@ -1,5 +1,5 @@
-//! A stack with a coroutine that runs one fiber after another, so that only the first fiber of a stack pays for creating the
-//! coroutine.
+//! A stack with a coroutine that runs one fiber after another, so that only the first fiber of a
+//! stack pays for creating the coroutine.
 //!
 //! ```text
 //!   high  +--------------------+
@@ -9,8 +9,8 @@
 //!         | frames of a fiber  |
 //! ```
 //!
-//! The handle is on the stack itself, beside what each switch touches there, so that a fiber without a stack needs no room
-//! for it.
+//! The handle is on the stack itself, beside what each switch touches there, so that a fiber
+//! without a stack needs no room for it.
 
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
@@ -27,8 +27,8 @@ use crate::tls::images::{self, Values};
 /// `None` says that the fiber has ended.
 type Context = Coroutine<(), Option<Pause>, (), Stack>;
 
-// `Runner::words` reads the stack, the stack pointer, its first value and the function that drops what has not run: whole words,
-// without padding. The sanitizer adds words of its own.
+// `Runner::words` reads the stack, the stack pointer, its first value and the function that drops
+// what has not run: whole words, without padding. The sanitizer adds words of its own.
 const _: () = assert!(
     cfg!(feature = "sanitizer")
         || size_of::<Context>() == size_of::<Stack>() + 3 * size_of::<usize>()
@@ -45,7 +45,8 @@ struct Top {
     extent: Extent,
     /// Dangles until a fiber is loaded.
     fiber: NonNull<Control>,
-    /// The thread pointer of the fibers, if they have thread-local storage of their own: a [`Block`] follows then.
+    /// The thread pointer of the fibers, if they have thread-local storage of their own: a
+    /// [`Block`] follows then.
     thread_pointer: Option<NonZeroUsize>,
 }
 
@@ -65,8 +66,8 @@ const _: () = assert!(size_of::<Top>() <= TOP_BYTES && align_of::<Top>() <= alig
 pub(crate) struct Runner(NonNull<Top>);
 
 #[allow(unsafe_code, reason = "a coroutine between two fibers")]
-// SAFETY: whoever has a runner that runs no fiber is the only one to use it, and its coroutine is suspended in its loop, which
-// holds nothing of a thread's.
+// SAFETY: whoever has a runner that runs no fiber is the only one to use it, and its coroutine is
+// suspended in its loop, which holds nothing of a thread's.
 unsafe impl Send for Runner {}
 
 #[allow(unsafe_code, reason = "a coroutine on its own stack")]
@@ -104,7 +105,8 @@ impl Runner {
         let (top, extent) = (stack.top().cast(), stack.extent());
         let context = Context::with_stack(stack, move |exit, ()| run_fibers(top, exit));
         let fiber = NonNull::dangling();
-        // SAFETY: the memory between the base of the stack and its end belongs to the runner, and has room.
+        // SAFETY: the memory between the base of the stack and its end belongs to the runner, and
+        // has room.
         unsafe {
             top.write(Top {
                 context,
@@ -130,7 +132,8 @@ impl Runner {
         } = unsafe { self.0.read() };
         // SAFETY: a runner with a thread pointer has a block, which is not used any more.
         let block = thread_pointer.map(|_| unsafe { self.block().read() });
-        // SAFETY: the coroutine has not started, or is suspended in its loop, which has nothing to drop.
+        // SAFETY: the coroutine has not started, or is suspended in its loop, which has nothing to
+        // drop.
         unsafe { context.force_reset() };
         let mut stack = context.into_stack();
         if let Some(Block { donor, base, .. }) = block {
@@ -183,7 +186,8 @@ impl Runner {
     /// Returns the thread pointer of the fibers, if they have thread-local storage of their own.
     #[inline(always)]
     pub(crate) fn thread_pointer(self) -> Option<NonZeroUsize> {
-        // SAFETY: the top was initialized when the runner was created, and the pointer never changes.
+        // SAFETY: the top was initialized when the runner was created, and the pointer never
+        // changes.
         unsafe { (*self.0.as_ptr()).thread_pointer }
     }
 
@@ -202,11 +206,13 @@ impl Runner {
     /// Returns the extent of the stack.
     #[inline(always)]
     pub(crate) fn extent(self) -> Extent {
-        // SAFETY: the top was initialized when the runner was created, and the extent never changes.
+        // SAFETY: the top was initialized when the runner was created, and the extent never
+        // changes.
         unsafe { (*self.0.as_ptr()).extent }
     }
 
-    /// Returns the words of the coroutine's handle, one of which is the stack pointer while it is suspended.
+    /// Returns the words of the coroutine's handle, one of which is the stack pointer while it is
+    /// suspended.
     ///
     /// # Safety
     ///

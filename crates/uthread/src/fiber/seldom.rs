@@ -4,9 +4,11 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The code that drops the value is not inlined: there it would save and restore registers for all fibers.
+/// The code that drops the value is not inlined: there it would save and restore registers for all
+/// fibers.
 pub(super) struct Seldom<T> {
-    /// Null, or a box. Any thread may read it, as any may ask for the name of a fiber, while the fiber creates the value.
+    /// Null, or a box. Any thread may read it, as any may ask for the name of a fiber, while the
+    /// fiber creates the value.
     value: AtomicPtr<T>,
     owns: PhantomData<T>,
 }
@@ -27,7 +29,8 @@ impl<T> Seldom<T> {
     pub(super) fn get(&self) -> Option<&T> {
         // Acquire pairs with the release in `create`.
         let value = self.value.load(Ordering::Acquire);
-        // SAFETY: if it is not null, it is a box that lives as long as this and is not accessed exclusively.
+        // SAFETY: if it is not null, it is a box that lives as long as this and is not accessed
+        // exclusively.
         unsafe { value.as_ref() }
     }
 
@@ -39,7 +42,8 @@ impl<T> Seldom<T> {
 }
 
 impl<T: Default> Seldom<T> {
-    /// Returns the value, which only the fiber itself creates, or a thread that has exclusive access to the fiber.
+    /// Returns the value, which only the fiber itself creates, or a thread that has exclusive
+    /// access to the fiber.
     pub(super) fn get_or_default(&self) -> &T {
         self.get().unwrap_or_else(|| self.create())
     }

@@ -8,8 +8,8 @@
 //!      +----------------+<---------- NOTIFIED <-----------------+ enqueues the fiber
 //! ```
 //!
-//! The worker enters PARKED after the switch; the fiber never does so before it. A fiber found PARKED has
-//! therefore left its stack and can be resumed anywhere.
+//! The worker enters PARKED after the switch; the fiber never does so before it. A fiber found
+//! PARKED has therefore left its stack and can be resumed anywhere.
 
 use crate::atomic::{AtomicU8, Ordering};
 
@@ -30,8 +30,8 @@ impl WakeToken {
 
     /// Leaves a token. Returns `true` if the fiber was parked, so that the caller must enqueue it.
     pub(crate) fn leave(&self) -> bool {
-        // AcqRel: the waker's earlier writes are visible to the fiber when it takes the token (`take`), and a
-        // fiber found PARKED has left its stack (`settle_park`).
+        // AcqRel: the waker's earlier writes are visible to the fiber when it takes the token
+        // (`take`), and a fiber found PARKED has left its stack (`settle_park`).
         self.state.swap(NOTIFIED, Ordering::AcqRel) == PARKED
     }
 

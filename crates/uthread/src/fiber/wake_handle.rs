@@ -10,12 +10,13 @@ use super::FiberRef;
 #[derive(Clone)]
 pub(crate) enum WakeHandle {
     Fiber(FiberRef),
-    /// A parked thread or, with an interrupt, a thread that waits for the interrupt in a system call.
+    /// A parked thread or, with an interrupt, a thread that waits for the interrupt in a system
+    /// call.
     Thread(Thread, Option<Arc<dyn Interrupt>>),
 }
 
-/// A descriptor that interrupts a thread which waits in the kernel for other events. It is readable while
-/// raised.
+/// A descriptor that interrupts a thread which waits in the kernel for other events. It is readable
+/// while raised.
 pub(crate) trait Interrupt: AsFd + Send + Sync {
     fn raise(&self);
 
@@ -31,7 +32,8 @@ impl WakeHandle {
         }
     }
 
-    /// Interrupts a fiber's wait of any kind, so that it checks whether it may wait; of a thread, ends a park only.
+    /// Interrupts a fiber's wait of any kind, so that it checks whether it may wait; of a thread,
+    /// ends a park only.
     pub(crate) fn end_wait(&self) {
         match self {
             WakeHandle::Fiber(fiber) => super::end_wait(fiber),

@@ -12,20 +12,23 @@ use crate::sched::features::offload;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Allocation {
-    /// Allocates disk space and extends the file to the end of the range if it is shorter. Existing data is
-    /// kept.
+    /// Allocates disk space and extends the file to the end of the range if it is shorter. Existing
+    /// data is kept.
     Extend,
-    /// Allocates disk space without changing the length of the file, for data that is appended later.
+    /// Allocates disk space without changing the length of the file, for data that is appended
+    /// later.
     Reserve,
-    /// Allocates disk space that reads as zeroes, and extends the file to the end of the range if it is
-    /// shorter.
+    /// Allocates disk space that reads as zeroes, and extends the file to the end of the range if
+    /// it is shorter.
     Zero,
-    /// Frees the disk space of the range, which then reads as zeroes. The length of the file does not change.
+    /// Frees the disk space of the range, which then reads as zeroes. The length of the file does
+    /// not change.
     Hole,
-    /// Removes the range; the data behind it moves up. The range must consist of whole file-system blocks.
-    Collapse,
-    /// Inserts a hole; the data from `offset` on moves back. The range must consist of whole file-system
+    /// Removes the range; the data behind it moves up. The range must consist of whole file-system
     /// blocks.
+    Collapse,
+    /// Inserts a hole; the data from `offset` on moves back. The range must consist of whole
+    /// file-system blocks.
     Insert,
 }
 
@@ -36,9 +39,10 @@ impl File {
     ///
     /// # Errors
     ///
-    /// `StorageFull` if the disk has not enough space; `Unsupported` (`EOPNOTSUPP`) if the file system does
-    /// not support the operation; `InvalidInput` (`EINVAL`) if `bytes` is zero or the range does not consist
-    /// of whole blocks where that is required; any other error that `fallocate(2)` reports.
+    /// `StorageFull` if the disk has not enough space; `Unsupported` (`EOPNOTSUPP`) if the file
+    /// system does not support the operation; `InvalidInput` (`EINVAL`) if `bytes` is zero or the
+    /// range does not consist of whole blocks where that is required; any other error that
+    /// `fallocate(2)` reports.
     ///
     /// ```
     /// use uthread::fs::{Allocation, File};
@@ -62,8 +66,8 @@ impl File {
             let result =
                 offload::perform(|| Ok(rustix::fs::fallocate(&self.inner, flags, offset, bytes)));
             match result? {
-                // Retried: a call that is interrupted because the fiber is cancelled fails with `ECANCELED`
-                // instead.
+                // Retried: a call that is interrupted because the fiber is cancelled fails with
+                // `ECANCELED` instead.
                 Err(Errno::INTR) => {}
                 result => return Ok(result?),
             }

@@ -7,20 +7,20 @@ use std::path::Path;
 use super::{File, OpenOptions};
 use crate::sched::features::offload;
 
-/// Growth of the buffer when a file is longer than its metadata says. Files in `/proc` report a length of
-/// zero, and most are shorter than this.
+/// Growth of the buffer when a file is longer than its metadata says. Files in `/proc` report a
+/// length of zero, and most are shorter than this.
 const GROWTH_BYTES: usize = 8 * 1024;
 
-/// Number of bytes copied per call. A copy cannot be interrupted; this takes some 100 ms on a slow disk,
-/// after which a cancelled fiber stops.
+/// Number of bytes copied per call. A copy cannot be interrupted; this takes some 100 ms on a slow
+/// disk, after which a cancelled fiber stops.
 const COPY_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Reads the entire contents of a file.
 ///
 /// # Errors
 ///
-/// The errors of [`File::open`]; `OutOfMemory` if the contents do not fit into memory; any error that
-/// `read(2)` reports.
+/// The errors of [`File::open`]; `OutOfMemory` if the contents do not fit into memory; any error
+/// that `read(2)` reports.
 ///
 /// ```
 /// let data: Vec<u8> = uthread::fs::read("Cargo.toml")?;
@@ -50,12 +50,13 @@ pub fn read_to_string<P: AsRef<Path>>(path: P) -> io::Result<String> {
     Ok(text)
 }
 
-/// Writes `contents` to a file, creating it if it does not exist and replacing its contents if it does.
+/// Writes `contents` to a file, creating it if it does not exist and replacing its contents if it
+/// does.
 ///
 /// # Errors
 ///
-/// The errors of [`File::create`]; `StorageFull` if the disk is full; any other error that `write(2)`
-/// reports. After an error, part of `contents` may have been written.
+/// The errors of [`File::create`]; `StorageFull` if the disk is full; any other error that
+/// `write(2)` reports. After an error, part of `contents` may have been written.
 ///
 /// ```
 /// use uthread::fs;
@@ -70,17 +71,17 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
     File::create(path)?.write_all(contents.as_ref())
 }
 
-/// Copies the contents and permissions of a file to another one, creating or replacing it. Returns the number
-/// of bytes copied.
+/// Copies the contents and permissions of a file to another one, creating or replacing it. Returns
+/// the number of bytes copied.
 ///
-/// The kernel copies the data, or lets both files share the same disk blocks, where the file systems support
-/// it.
+/// The kernel copies the data, or lets both files share the same disk blocks, where the file
+/// systems support it.
 ///
 /// # Errors
 ///
-/// `InvalidInput` if `from` is not a regular file; the errors of [`File::open`] and [`File::create`]; any
-/// error that `copy_file_range(2)`, `read(2)` or `write(2)` reports. After an error, part of the contents may
-/// have been copied.
+/// `InvalidInput` if `from` is not a regular file; the errors of [`File::open`] and
+/// [`File::create`]; any error that `copy_file_range(2)`, `read(2)` or `write(2)` reports. After an
+/// error, part of the contents may have been copied.
 ///
 /// ```
 /// use uthread::fs;
@@ -102,7 +103,8 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
     let mut create = OpenOptions::new();
     create.write(true).create(true).truncate(true);
     let to = create.mode(metadata.permissions().mode()).open(to)?;
-    // Set explicitly, as the umask has been applied to the new file. The permissions of a device are kept.
+    // Set explicitly, as the umask has been applied to the new file. The permissions of a device
+    // are kept.
     if to.metadata()?.is_file() {
         to.set_permissions(metadata.permissions())?;
     }
@@ -125,9 +127,9 @@ impl File {
         let here = (&self.inner).stream_position().unwrap_or(0);
         let rest = usize::try_from(length.saturating_sub(here)).unwrap_or(usize::MAX);
         let start = bytes.len();
-        // One byte more than expected, so that a read that fills the buffer is distinguished from the end of
-        // the file. Files in `/proc` report a length of zero, and some return their contents only to a first
-        // read that is large enough.
+        // One byte more than expected, so that a read that fills the buffer is distinguished from
+        // the end of the file. Files in `/proc` report a length of zero, and some return their
+        // contents only to a first read that is large enough.
         let mut room = match rest {
             0 => GROWTH_BYTES,
             rest => rest.saturating_add(1),
@@ -147,8 +149,8 @@ impl File {
         }
     }
 
-    /// Reads to the end of the file and appends the contents to `text`, or nothing if they are not valid
-    /// UTF-8.
+    /// Reads to the end of the file and appends the contents to `text`, or nothing if they are not
+    /// valid UTF-8.
     pub(super) fn read_rest_as_text(&self, text: &mut String) -> io::Result<usize> {
         let mut bytes = Vec::new();
         let count = self.read_rest(&mut bytes)?;

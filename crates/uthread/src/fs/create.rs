@@ -11,8 +11,8 @@ use crate::sched::features::offload;
 ///
 /// # Errors
 ///
-/// `AlreadyExists` if `path` exists; `NotFound` if its parent directory does not; any other error that
-/// `mkdir(2)` reports.
+/// `AlreadyExists` if `path` exists; `NotFound` if its parent directory does not; any other error
+/// that `mkdir(2)` reports.
 ///
 /// ```
 /// use uthread::fs;
@@ -30,8 +30,8 @@ pub fn create_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// `AlreadyExists` or `NotADirectory` if a component of the path exists and is not a directory; any other
-/// error that `mkdir(2)` reports.
+/// `AlreadyExists` or `NotADirectory` if a component of the path exists and is not a directory; any
+/// other error that `mkdir(2)` reports.
 ///
 /// ```
 /// use uthread::fs;
@@ -45,8 +45,8 @@ pub fn create_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
     DirBuilder::new().recursive(true).create(path)
 }
 
-/// A builder for directories; the counterpart of [`std::fs::DirBuilder`]. It implements `DirBuilderExt` of
-/// `std::os::unix`.
+/// A builder for directories; the counterpart of [`std::fs::DirBuilder`]. It implements
+/// `DirBuilderExt` of `std::os::unix`.
 ///
 /// ```
 /// use std::os::unix::fs::DirBuilderExt;
@@ -69,8 +69,8 @@ impl fmt::Debug for DirBuilder {
 }
 
 impl DirBuilder {
-    /// Creates a builder for a single directory with mode `0o777`, less the umask of the process. See the
-    /// example of [`DirBuilder`].
+    /// Creates a builder for a single directory with mode `0o777`, less the umask of the process.
+    /// See the example of [`DirBuilder`].
     #[must_use]
     #[expect(clippy::new_without_default, reason = "as in std")]
     pub fn new() -> DirBuilder {
@@ -79,8 +79,8 @@ impl DirBuilder {
         }
     }
 
-    /// Sets whether [`create`](DirBuilder::create) also creates missing parent directories and accepts an
-    /// existing directory. See the example of [`DirBuilder`].
+    /// Sets whether [`create`](DirBuilder::create) also creates missing parent directories and
+    /// accepts an existing directory. See the example of [`DirBuilder`].
     pub fn recursive(&mut self, recursive: bool) -> &mut DirBuilder {
         self.inner.recursive(recursive);
         self

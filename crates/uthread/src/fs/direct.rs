@@ -1,4 +1,5 @@
-//! Direct I/O (`O_DIRECT`): reads and writes that bypass the page cache, and the aligned memory they need.
+//! Direct I/O (`O_DIRECT`): reads and writes that bypass the page cache, and the aligned memory
+//! they need.
 
 use std::fmt;
 use std::io;
@@ -26,8 +27,8 @@ impl DirectAlignment {
         self.memory
     }
 
-    /// Returns the required alignment of file offsets and buffer lengths, in bytes. See the example of
-    /// [`AlignedBuffer::new`].
+    /// Returns the required alignment of file offsets and buffer lengths, in bytes. See the example
+    /// of [`AlignedBuffer::new`].
     #[must_use]
     pub fn offset(self) -> usize {
         self.offset
@@ -35,15 +36,15 @@ impl DirectAlignment {
 }
 
 impl File {
-    /// Returns the alignment that direct I/O on this file requires. The kernel refuses other buffers, offsets
-    /// and lengths with `EINVAL` if the file was opened with
+    /// Returns the alignment that direct I/O on this file requires. The kernel refuses other
+    /// buffers, offsets and lengths with `EINVAL` if the file was opened with
     /// [`OpenOptions::direct`](super::OpenOptions::direct).
     ///
     /// # Errors
     ///
-    /// `Unsupported` if the kernel (before 6.1) or the file system does not report the alignment. In-memory
-    /// file systems such as `tmpfs` do not: they accept `O_DIRECT` but use the page cache. Any other error
-    /// that `statx(2)` reports.
+    /// `Unsupported` if the kernel (before 6.1) or the file system does not report the alignment.
+    /// In-memory file systems such as `tmpfs` do not: they accept `O_DIRECT` but use the page
+    /// cache. Any other error that `statx(2)` reports.
     ///
     /// ```
     /// use uthread::fs::File;
@@ -71,9 +72,9 @@ impl File {
     }
 }
 
-/// A byte buffer with the alignment that direct I/O requires, initially all zeroes. It dereferences to a
-/// slice and starts at a page boundary, so that it spans as few pages as possible. A page takes memory only once it is
-/// touched.
+/// A byte buffer with the alignment that direct I/O requires, initially all zeroes. It dereferences
+/// to a slice and starts at a page boundary, so that it spans as few pages as possible. A page
+/// takes memory only once it is touched.
 ///
 /// ```
 /// use std::os::unix::fs::FileExt;
@@ -131,7 +132,8 @@ impl AlignedBuffer {
 
     /// Allocates a buffer of at least `bytes` bytes, rounded up to whole pages.
     ///
-    /// Reads through the page cache profit, too: the kernel copies faster to the beginning of a page.
+    /// Reads through the page cache profit, too: the kernel copies faster to the beginning of a
+    /// page.
     ///
     /// # Errors
     ///
@@ -152,7 +154,8 @@ impl AlignedBuffer {
         AlignedBuffer::new(page, bytes)
     }
 
-    /// Allocates a buffer with the alignment that `file` requires. See the example of [`AlignedBuffer`].
+    /// Allocates a buffer with the alignment that `file` requires. See the example of
+    /// [`AlignedBuffer`].
     ///
     /// # Errors
     ///
@@ -168,7 +171,8 @@ impl Deref for AlignedBuffer {
     #[allow(unsafe_code, reason = "memory of its own")]
     fn deref(&self) -> &[u8] {
         let start = self.memory.start().as_ptr().wrapping_add(self.start);
-        // SAFETY: the mapping has so many initialized bytes there, and is lent only by borrows of the buffer.
+        // SAFETY: the mapping has so many initialized bytes there, and is lent only by borrows of
+        // the buffer.
         unsafe { slice::from_raw_parts(start, self.bytes) }
     }
 }

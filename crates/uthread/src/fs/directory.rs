@@ -10,8 +10,9 @@ use super::options::open;
 use super::{File, OpenOptions};
 use crate::op::fs::OpenHow;
 
-/// Maximum number of attempts to resolve a path. The kernel gives up with `EAGAIN` if any rename on the
-/// machine coincides with the resolution of a `..`; so many coincidences in a row are an attack or a bug.
+/// Maximum number of attempts to resolve a path. The kernel gives up with `EAGAIN` if any rename on
+/// the machine coincides with the resolution of a `..`; so many coincidences in a row are an attack
+/// or a bug.
 const RESOLUTIONS_MAX: usize = 8;
 
 /// An open directory. Paths opened beneath it cannot escape from it, whatever they contain.
@@ -35,8 +36,8 @@ impl Dir {
     ///
     /// # Errors
     ///
-    /// `NotFound` if `path` does not exist; `NotADirectory` if it is not a directory; `PermissionDenied` if
-    /// it may not be accessed; any other error that `open(2)` reports.
+    /// `NotFound` if `path` does not exist; `NotADirectory` if it is not a directory;
+    /// `PermissionDenied` if it may not be accessed; any other error that `open(2)` reports.
     ///
     /// ```
     /// use std::io::ErrorKind;
@@ -55,16 +56,17 @@ impl Dir {
         Ok(Dir { inner })
     }
 
-    /// Opens a file beneath this directory. A `..`, an absolute path or a symbolic link cannot lead out of
-    /// the directory, and the magic links of `/proc` are not followed.
+    /// Opens a file beneath this directory. A `..`, an absolute path or a symbolic link cannot lead
+    /// out of the directory, and the magic links of `/proc` are not followed.
     ///
-    /// The kernel checks each component while it resolves the path (`openat2` with `RESOLVE_BENEATH`), so
-    /// there is no window between check and use.
+    /// The kernel checks each component while it resolves the path (`openat2` with
+    /// `RESOLVE_BENEATH`), so there is no window between check and use.
     ///
     /// # Errors
     ///
-    /// `CrossesDevices` (`EXDEV`) if the path leads out of the directory; `WouldBlock` (`EAGAIN`) if a
-    /// concurrent rename disturbed each of several attempts; the errors of [`OpenOptions::open`].
+    /// `CrossesDevices` (`EXDEV`) if the path leads out of the directory; `WouldBlock` (`EAGAIN`)
+    /// if a concurrent rename disturbed each of several attempts; the errors of
+    /// [`OpenOptions::open`].
     ///
     /// ```
     /// use std::io::Read;
@@ -89,7 +91,8 @@ impl Dir {
     }
 }
 
-/// Takes over an open directory. Paths beneath a descriptor of anything else fail with `NotADirectory`.
+/// Takes over an open directory. Paths beneath a descriptor of anything else fail with
+/// `NotADirectory`.
 ///
 /// ```
 /// use std::os::fd::OwnedFd;

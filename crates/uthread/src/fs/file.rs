@@ -22,11 +22,11 @@ use crate::sched::features::ticket_lock::{Ticket, TicketLock};
 
 /// An open file; the counterpart of [`std::fs::File`].
 ///
-/// Reads and writes transfer data directly between the kernel and the caller's buffer. `File` implements
-/// `FileExt` of `std::os::unix`: `read_at` and `write_at` do not use the file position.
+/// Reads and writes transfer data directly between the kernel and the caller's buffer. `File`
+/// implements `FileExt` of `std::os::unix`: `read_at` and `write_at` do not use the file position.
 ///
-/// Calls that use the file position are serialized among all clones of a `File`, as in `std`. Descriptors of
-/// the same open file that were duplicated by other means are not included.
+/// Calls that use the file position are serialized among all clones of a `File`, as in `std`.
+/// Descriptors of the same open file that were duplicated by other means are not included.
 ///
 /// ```
 /// use std::io::Read;
@@ -67,8 +67,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// `NotFound` if the file does not exist; `PermissionDenied` if it may not be read; `EMFILE` or `ENFILE`
-    /// if there is no free descriptor; any other error that `open(2)` reports.
+    /// `NotFound` if the file does not exist; `PermissionDenied` if it may not be read; `EMFILE` or
+    /// `ENFILE` if there is no free descriptor; any other error that `open(2)` reports.
     ///
     /// ```
     /// use std::io::Read;
@@ -88,8 +88,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// `NotFound` if the parent directory does not exist; `PermissionDenied` if the file may not be written
-    /// or created; any other error that `open(2)` reports.
+    /// `NotFound` if the parent directory does not exist; `PermissionDenied` if the file may not be
+    /// written or created; any other error that `open(2)` reports.
     ///
     /// ```
     /// use std::io::Write;
@@ -172,8 +172,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// `EIO`, `StorageFull` or any other error that `fsync(2)` reports. It may be the error of an earlier
-    /// write that returned successfully.
+    /// `EIO`, `StorageFull` or any other error that `fsync(2)` reports. It may be the error of an
+    /// earlier write that returned successfully.
     ///
     /// ```
     /// use std::io::Write;
@@ -222,8 +222,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` (`EINVAL`) if the file is not open for writing; `FileTooLarge` (`EFBIG`) if the file
-    /// system does not support the length; any other error that `ftruncate(2)` reports.
+    /// `InvalidInput` (`EINVAL`) if the file is not open for writing; `FileTooLarge` (`EFBIG`) if
+    /// the file system does not support the length; any other error that `ftruncate(2)` reports.
     ///
     /// ```
     /// use uthread::fs::File;
@@ -242,8 +242,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// `PermissionDenied` (`EPERM`) if the process does not own the file; any other error that `fchmod(2)`
-    /// reports.
+    /// `PermissionDenied` (`EPERM`) if the process does not own the file; any other error that
+    /// `fchmod(2)` reports.
     ///
     /// ```
     /// use uthread::fs::File;
@@ -264,8 +264,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if the kernel cannot represent a time; `PermissionDenied` if the process does not own
-    /// the file; any other error that `futimens(3)` reports.
+    /// `InvalidInput` if the kernel cannot represent a time; `PermissionDenied` if the process does
+    /// not own the file; any other error that `futimens(3)` reports.
     ///
     /// ```
     /// use uthread::fs::{self, File, FileTimes};
@@ -335,8 +335,8 @@ impl File {
         })
     }
 
-    /// Returns `true` if the file is a terminal. This is a method because only `std` types can implement
-    /// `std::io::IsTerminal`.
+    /// Returns `true` if the file is a terminal. This is a method because only `std` types can
+    /// implement `std::io::IsTerminal`.
     ///
     /// ```
     /// assert!(!uthread::fs::File::open("Cargo.toml")?.is_terminal());
@@ -376,8 +376,9 @@ impl File {
         })
     }
 
-    /// Rejects offsets that `pread` and `pwrite` reject but drivers accept: any offset in a pipe, and an
-    /// offset that does not fit the signed type of the kernel, for which -1 means the file position.
+    /// Rejects offsets that `pread` and `pwrite` reject but drivers accept: any offset in a pipe,
+    /// and an offset that does not fit the signed type of the kernel, for which -1 means the file
+    /// position.
     fn check_offset(&self, offset: u64) -> io::Result<()> {
         if i64::try_from(offset).is_err() {
             return Err(io::Error::from_raw_os_error(op::INVALID));
@@ -429,8 +430,8 @@ impl File {
         Ok(count)
     }
 
-    /// Moves the file position to `to` when io_uring has not moved it: it does not after direct I/O, nor
-    /// after a transfer that an error cut short, such as on a full disk.
+    /// Moves the file position to `to` when io_uring has not moved it: it does not after direct
+    /// I/O, nor after a transfer that an error cut short, such as on a full disk.
     #[cold]
     fn move_position(&self, to: u64, is_write: bool) -> io::Result<()> {
         let appends = is_write && rustix::fs::fcntl_getfl(&self.inner)?.contains(OFlags::APPEND);

@@ -1,8 +1,9 @@
 //! Locks on whole files (`flock`).
 //!
-//! A waiter for such a lock sleeps in the kernel, and no driver is notified when the lock is released. Pool
-//! threads must not wait for it: as many waiting fibers as the pool has threads would block the very call
-//! after which the holder releases the lock. A fiber therefore polls, at growing intervals.
+//! A waiter for such a lock sleeps in the kernel, and no driver is notified when the lock is
+//! released. Pool threads must not wait for it: as many waiting fibers as the pool has threads
+//! would block the very call after which the holder releases the lock. A fiber therefore polls, at
+//! growing intervals.
 
 use std::fs::TryLockError;
 use std::io;
@@ -24,8 +25,8 @@ impl File {
     /// The lock is advisory: it affects only handles that acquire locks too. It is released by
     /// [`unlock`](File::unlock), or when the last clone of this file is closed.
     ///
-    /// The kernel does not report when a lock is released, so a fiber polls for it every 1 to 50 ms. A thread
-    /// that waits for the same lock may acquire it first.
+    /// The kernel does not report when a lock is released, so a fiber polls for it every 1 to 50
+    /// ms. A thread that waits for the same lock may acquire it first.
     ///
     /// # Errors
     ///
@@ -67,8 +68,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] if another handle holds a lock; [`TryLockError::Error`] with any other
-    /// error that `flock(2)` reports.
+    /// [`TryLockError::WouldBlock`] if another handle holds a lock; [`TryLockError::Error`] with
+    /// any other error that `flock(2)` reports.
     ///
     /// ```
     /// use uthread::fs::{File, TryLockError};
@@ -93,8 +94,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] if another handle holds an exclusive lock; [`TryLockError::Error`] with
-    /// any other error that `flock(2)` reports.
+    /// [`TryLockError::WouldBlock`] if another handle holds an exclusive lock;
+    /// [`TryLockError::Error`] with any other error that `flock(2)` reports.
     ///
     /// ```
     /// use uthread::fs::{File, TryLockError};
@@ -110,7 +111,8 @@ impl File {
         self.ask_for(std::fs::File::try_lock_shared)
     }
 
-    /// Releases the lock held by this handle and its clones, if any. Works in a cancelled fiber too.
+    /// Releases the lock held by this handle and its clones, if any. Works in a cancelled fiber
+    /// too.
     ///
     /// # Errors
     ///
@@ -141,7 +143,8 @@ impl File {
         if !caller::is_on_worker() {
             return loop {
                 match offload::perform_wait(|| block(&self.inner)) {
-                    // Retried, unless the signal was that of a cancellation and no shield holds it off.
+                    // Retried, unless the signal was that of a cancellation and no shield holds it
+                    // off.
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     result => break result,
                 }

@@ -14,8 +14,8 @@ use crate::sched::features::offload;
 ///
 /// # Errors
 ///
-/// `NotFound` if the path does not exist; `PermissionDenied` if a directory on the way may not be searched;
-/// any other error that `statx(2)` reports.
+/// `NotFound` if the path does not exist; `PermissionDenied` if a directory on the way may not be
+/// searched; any other error that `statx(2)` reports.
 ///
 /// ```
 /// let bytes = uthread::spawn(|| uthread::fs::metadata("Cargo.toml").map(|file| file.len()));
@@ -50,8 +50,8 @@ pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
 ///
 /// # Errors
 ///
-/// `PermissionDenied` if a directory on the way may not be searched; any error of [`metadata`] other than
-/// `NotFound`.
+/// `PermissionDenied` if a directory on the way may not be searched; any error of [`metadata`]
+/// other than `NotFound`.
 ///
 /// ```
 /// use uthread::fs;
@@ -72,8 +72,8 @@ pub fn exists<P: AsRef<Path>>(path: P) -> io::Result<bool> {
 ///
 /// # Errors
 ///
-/// `NotFound` if the path does not exist; `NotADirectory` if a component other than the last one is not a
-/// directory; any other error that `realpath(3)` reports.
+/// `NotFound` if the path does not exist; `NotADirectory` if a component other than the last one is
+/// not a directory; any other error that `realpath(3)` reports.
 ///
 /// ```
 /// let path = uthread::fs::canonicalize("./src/../Cargo.toml")?;
@@ -89,8 +89,8 @@ pub fn canonicalize<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
 ///
 /// # Errors
 ///
-/// `InvalidInput` (`EINVAL`) if the file is not a symbolic link; `NotFound` if the path does not exist; any
-/// other error that `readlink(2)` reports.
+/// `InvalidInput` (`EINVAL`) if the file is not a symbolic link; `NotFound` if the path does not
+/// exist; any other error that `readlink(2)` reports.
 ///
 /// ```
 /// use std::path::Path;
@@ -107,8 +107,9 @@ pub fn read_link<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
     offload::perform(|| std::fs::read_link(path))
 }
 
-/// Queries metadata. On a worker it opens the path with `O_PATH`: if the metadata is in memory, this takes a
-/// fifth of the time of a pool thread or of an io_uring `statx`, which the kernel always runs on a thread.
+/// Queries metadata. On a worker it opens the path with `O_PATH`: if the metadata is in memory,
+/// this takes a fifth of the time of a pool thread or of an io_uring `statx`, which the kernel
+/// always runs on a thread.
 fn ask(path: &Path, follow: bool) -> io::Result<Metadata> {
     if caller::is_on_worker() {
         match options::open_for_metadata(path, follow) {

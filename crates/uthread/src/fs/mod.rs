@@ -1,20 +1,21 @@
 //! File system access, with the names of `std::fs`.
 //!
-//! In a fiber, opening, reading, writing and syncing go through the driver; calls that no driver supports run
-//! on a pool thread. Outside the runtime all calls block the thread. [`Metadata`] and the other plain types
-//! are those of `std`. The counterpart of `std::os::unix::fs` is [`os::unix::fs`](crate::os::unix::fs).
+//! In a fiber, opening, reading, writing and syncing go through the driver; calls that no driver
+//! supports run on a pool thread. Outside the runtime all calls block the thread. [`Metadata`] and
+//! the other plain types are those of `std`. The counterpart of `std::os::unix::fs` is
+//! [`os::unix::fs`](crate::os::unix::fs).
 //!
-//! The methods of `std::path::Path` that access the file system, such as `Path::exists` and `Path::read_dir`,
-//! are plain system calls and block the worker. For a slow disk or a network file system, call the functions
-//! of this module instead.
+//! The methods of `std::path::Path` that access the file system, such as `Path::exists` and
+//! `Path::read_dir`, are plain system calls and block the worker. For a slow disk or a network file
+//! system, call the functions of this module instead.
 //!
-//! Two things differ from `std`, as the traits cannot be implemented here: `Arc<File>` does not implement
-//! `Read`, `Write` and `Seek` (use `&*file`), and `IsTerminal` is replaced by the method
+//! Two things differ from `std`, as the traits cannot be implemented here: `Arc<File>` does not
+//! implement `Read`, `Write` and `Seek` (use `&*file`), and `IsTerminal` is replaced by the method
 //! [`File::is_terminal`].
 //!
 //! A write beyond the file-size limit of the process (`RLIMIT_FSIZE`) fails with `EFBIG` and raises
-//! `SIGXFSZ`, which by default terminates the process, as with `std`. If a kernel thread performs the write
-//! for io_uring, the signal is not delivered; the error is.
+//! `SIGXFSZ`, which by default terminates the process, as with `std`. If a kernel thread performs
+//! the write for io_uring, the signal is not delivered; the error is.
 
 mod allocate;
 mod contents;

@@ -1,7 +1,7 @@
 //! Changes of directory entries and permissions, each one call on a pool thread.
 //!
-//! io_uring supports some of these operations, but the kernel passes each of them to a kernel thread, which
-//! takes as long.
+//! io_uring supports some of these operations, but the kernel passes each of them to a kernel
+//! thread, which takes as long.
 
 use std::fs::Permissions;
 use std::io;
@@ -9,14 +9,14 @@ use std::path::Path;
 
 use crate::sched::features::offload;
 
-/// Renames a file or directory, replacing the destination if it exists. Both paths must be on the same file
-/// system.
+/// Renames a file or directory, replacing the destination if it exists. Both paths must be on the
+/// same file system.
 ///
 /// # Errors
 ///
-/// `NotFound` if `from` does not exist; `CrossesDevices` if the paths are on different file systems;
-/// `DirectoryNotEmpty` if the destination is a directory with entries; any other error that `rename(2)`
-/// reports.
+/// `NotFound` if `from` does not exist; `CrossesDevices` if the paths are on different file
+/// systems; `DirectoryNotEmpty` if the destination is a directory with entries; any other error
+/// that `rename(2)` reports.
 ///
 /// ```
 /// use uthread::fs;
@@ -33,12 +33,14 @@ pub fn rename<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<()> 
     offload::perform(|| std::fs::rename(from, to))
 }
 
-/// Creates a hard link `link` to the file `original`. If `original` is a symbolic link, it is not followed.
+/// Creates a hard link `link` to the file `original`. If `original` is a symbolic link, it is not
+/// followed.
 ///
 /// # Errors
 ///
 /// `AlreadyExists` if `link` exists; `CrossesDevices` if the paths are on different file systems;
-/// `TooManyLinks` if the file has the maximum number of links; any other error that `link(2)` reports.
+/// `TooManyLinks` if the file has the maximum number of links; any other error that `link(2)`
+/// reports.
 ///
 /// ```
 /// use uthread::fs;
@@ -55,7 +57,8 @@ pub fn hard_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Re
     offload::perform(|| std::fs::hard_link(original, link))
 }
 
-/// Creates a symbolic link; the deprecated name of [`os::unix::fs::symlink`](crate::os::unix::fs::symlink).
+/// Creates a symbolic link; the deprecated name of
+/// [`os::unix::fs::symlink`](crate::os::unix::fs::symlink).
 ///
 /// # Errors
 ///
@@ -74,13 +77,13 @@ pub fn soft_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Re
     super::unix::symlink(original, link)
 }
 
-/// Removes a directory entry of a file. The file itself is deleted with its last entry and its last open
-/// handle.
+/// Removes a directory entry of a file. The file itself is deleted with its last entry and its last
+/// open handle.
 ///
 /// # Errors
 ///
-/// `NotFound` if the path does not exist; `IsADirectory` if it is a directory; `PermissionDenied` if its
-/// directory may not be changed; any other error that `unlink(2)` reports.
+/// `NotFound` if the path does not exist; `IsADirectory` if it is a directory; `PermissionDenied`
+/// if its directory may not be changed; any other error that `unlink(2)` reports.
 ///
 /// ```
 /// use uthread::fs;
@@ -101,8 +104,8 @@ pub fn remove_file<P: AsRef<Path>>(path: P) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// `NotFound` if the path does not exist; `NotADirectory` if it is not a directory; `DirectoryNotEmpty` if it
-/// has entries; any other error that `rmdir(2)` reports.
+/// `NotFound` if the path does not exist; `NotADirectory` if it is not a directory;
+/// `DirectoryNotEmpty` if it has entries; any other error that `rmdir(2)` reports.
 ///
 /// ```
 /// use uthread::fs;
@@ -120,13 +123,13 @@ pub fn remove_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
 
 /// Removes a directory and all its contents. A cancelled fiber waits until everything is removed.
 ///
-/// Symbolic links are removed, not followed, even if a directory is replaced by a link at the same time: this
-/// is `std`'s implementation.
+/// Symbolic links are removed, not followed, even if a directory is replaced by a link at the same
+/// time: this is `std`'s implementation.
 ///
 /// # Errors
 ///
-/// The first error that occurs, such as `NotFound` or `PermissionDenied`. Entries removed before stay
-/// removed.
+/// The first error that occurs, such as `NotFound` or `PermissionDenied`. Entries removed before
+/// stay removed.
 ///
 /// ```
 /// use uthread::fs;
@@ -147,8 +150,8 @@ pub fn remove_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// `NotFound` if the path does not exist; `PermissionDenied` (`EPERM`) if the process does not own the file;
-/// any other error that `chmod(2)` reports.
+/// `NotFound` if the path does not exist; `PermissionDenied` (`EPERM`) if the process does not own
+/// the file; any other error that `chmod(2)` reports.
 ///
 /// ```
 /// use uthread::fs;

@@ -20,12 +20,12 @@ const MODE_DEFAULT: u32 = 0o666;
 /// The bits that a mode may contain. `openat2` rejects file type bits, which `open` ignores.
 const PERMISSION_BITS: u32 = 0o7777;
 
-/// Flags that create a file, with or without a name. The bit that `O_TMPFILE` shares with `O_DIRECTORY` is
-/// excluded.
+/// Flags that create a file, with or without a name. The bit that `O_TMPFILE` shares with
+/// `O_DIRECTORY` is excluded.
 const CREATING: OFlags = OFlags::CREATE.union(OFlags::TMPFILE.difference(OFlags::DIRECTORY));
 
-/// Options for opening a file; the counterpart of [`std::fs::OpenOptions`]. Implements `OpenOptionsExt` of
-/// `std::os::unix`.
+/// Options for opening a file; the counterpart of [`std::fs::OpenOptions`]. Implements
+/// `OpenOptionsExt` of `std::os::unix`.
 ///
 /// ```
 /// use std::io::Write;
@@ -58,8 +58,8 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Creates options that are all unset. At least one of `read`, `write` and `append` must be set before
-    /// opening.
+    /// Creates options that are all unset. At least one of `read`, `write` and `append` must be set
+    /// before opening.
     ///
     /// ```
     /// use uthread::fs::OpenOptions;
@@ -177,8 +177,9 @@ impl OpenOptions {
     /// Sets whether reads and writes bypass the page cache (`O_DIRECT`). Not part of `std`.
     ///
     /// Buffers must then be aligned as [`File::direct_alignment`] reports: use an
-    /// [`AlignedBuffer`](super::AlignedBuffer). A file system without direct I/O refuses to open the file
-    /// with `EINVAL`; in-memory file systems such as `tmpfs` open it and use the page cache.
+    /// [`AlignedBuffer`](super::AlignedBuffer). A file system without direct I/O refuses to open
+    /// the file with `EINVAL`; in-memory file systems such as `tmpfs` open it and use the page
+    /// cache.
     ///
     /// ```
     /// use uthread::fs::{AlignedBuffer, OpenOptions};
@@ -195,15 +196,15 @@ impl OpenOptions {
 
     /// Opens the file at `path` with these options.
     ///
-    /// In a fiber, opening an existing FIFO does not wait for its other end: opening for reading succeeds at
-    /// once, and opening for writing fails with `ENXIO` if there is no reader.
+    /// In a fiber, opening an existing FIFO does not wait for its other end: opening for reading
+    /// succeeds at once, and opening for writing fails with `ENXIO` if there is no reader.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if the options contradict each other; `NotFound` if the file does not exist and is not
-    /// created; `AlreadyExists` if it exists and `create_new` is set; `PermissionDenied` if the access is not
-    /// permitted; `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `openat2(2)`
-    /// reports.
+    /// `InvalidInput` if the options contradict each other; `NotFound` if the file does not exist
+    /// and is not created; `AlreadyExists` if it exists and `create_new` is set; `PermissionDenied`
+    /// if the access is not permitted; `EMFILE` or `ENFILE` if there is no free descriptor; any
+    /// other error that `openat2(2)` reports.
     ///
     /// ```
     /// let file = uthread::fs::OpenOptions::new().read(true).open("Cargo.toml")?;
@@ -226,7 +227,8 @@ impl OpenOptions {
             (false, false, false) if creates || self.truncate => return refuse(NOT_WRITTEN),
             (false, false, false) => return refuse(NO_ACCESS),
         };
-        // Rejects the combinations that `std` rejects: they would silently change nothing, or everything.
+        // Rejects the combinations that `std` rejects: they would silently change nothing, or
+        // everything.
         let writes = self.write || self.append;
         if (creates || self.truncate) && !writes || self.append && self.truncate && !self.create_new
         {
@@ -271,8 +273,8 @@ impl OpenOptionsExt for OpenOptions {
     }
 }
 
-/// The messages of `std` for options without an access mode, and for options that would change a file opened
-/// only for reading.
+/// The messages of `std` for options without an access mode, and for options that would change a
+/// file opened only for reading.
 const NO_ACCESS: &str = "must specify at least one of read, write, or append access";
 const NOT_WRITTEN: &str = "creating or truncating a file requires write or append access";
 
@@ -312,8 +314,8 @@ pub(crate) fn kernel_path(path: &Path) -> io::Result<CString> {
     })
 }
 
-/// Opens a path with `O_PATH`, only to query its metadata. Needs no permission on the file itself and never
-/// waits.
+/// Opens a path with `O_PATH`, only to query its metadata. Needs no permission on the file itself
+/// and never waits.
 pub(super) fn open_for_metadata(path: &Path, follow: bool) -> io::Result<File> {
     let mut flags = OFlags::PATH | OFlags::CLOEXEC;
     flags.set(OFlags::NOFOLLOW, !follow);

@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 
 use crate::sched::features::offload;
 
-/// Number of entries per batch: about as many as one `getdents64` call returns into the 32 KiB buffer of
-/// `std`.
+/// Number of entries per batch: about as many as one `getdents64` call returns into the 32 KiB
+/// buffer of `std`.
 const BATCH_ENTRIES: usize = 512;
 
-/// Returns an iterator over the entries of a directory, without `.` and `..`, in the order of the file
-/// system.
+/// Returns an iterator over the entries of a directory, without `.` and `..`, in the order of the
+/// file system.
 ///
 /// # Errors
 ///
-/// `NotFound` if `path` does not exist; `NotADirectory` if it is not a directory; `PermissionDenied` if it
-/// may not be read; any other error that `open(2)` reports. The items of the iterator report the errors of
-/// `getdents64(2)`.
+/// `NotFound` if `path` does not exist; `NotADirectory` if it is not a directory;
+/// `PermissionDenied` if it may not be read; any other error that `open(2)` reports. The items of
+/// the iterator report the errors of `getdents64(2)`.
 ///
 /// ```
 /// let names: Vec<_> = uthread::fs::read_dir("src")?
@@ -110,15 +110,15 @@ impl fmt::Debug for DirEntry {
 }
 
 impl DirEntry {
-    /// Wraps an entry and reads its type. Called outside the worker, as some file systems have to look the
-    /// type up.
+    /// Wraps an entry and reads its type. Called outside the worker, as some file systems have to
+    /// look the type up.
     fn new(inner: std::fs::DirEntry) -> DirEntry {
         let file_type = inner.file_type().ok();
         DirEntry { inner, file_type }
     }
 
-    /// Returns the path of the entry: the path passed to [`read_dir`] joined with the name. See the example
-    /// of [`DirEntry`].
+    /// Returns the path of the entry: the path passed to [`read_dir`] joined with the name. See the
+    /// example of [`DirEntry`].
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.inner.path()
@@ -134,8 +134,8 @@ impl DirEntry {
     ///
     /// # Errors
     ///
-    /// `NotFound` if the directory does not contain the type and the entry has been removed; any other error
-    /// that `lstat(2)` reports. Never fails if the directory contains the type.
+    /// `NotFound` if the directory does not contain the type and the entry has been removed; any
+    /// other error that `lstat(2)` reports. Never fails if the directory contains the type.
     ///
     /// ```
     /// for entry in uthread::fs::read_dir("src")? {
@@ -166,8 +166,8 @@ impl DirEntry {
     pub fn metadata(&self) -> io::Result<Metadata> {
         match super::symlink_metadata(self.path()) {
             Ok(metadata) if metadata.ino() == self.inner.ino() => Ok(metadata),
-            // The directory was renamed, or the entry is another file now: query relative to the open
-            // directory.
+            // The directory was renamed, or the entry is another file now: query relative to the
+            // open directory.
             _ => offload::perform(|| self.inner.metadata()),
         }
     }

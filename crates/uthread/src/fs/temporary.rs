@@ -16,18 +16,20 @@ use crate::sched::features::offload;
 /// Permissions: only the owner may access the file.
 const PRIVATE: u32 = 0o600;
 
-/// How many names are tried. Each has 64 random bits, so already a second one is hardly ever needed.
+/// How many names are tried. Each has 64 random bits, so already a second one is hardly ever
+/// needed.
 const ATTEMPTS_MAX: usize = 16;
 
-/// Creates an unnamed temporary file, open for reading and writing, in the system's directory for temporary
-/// files.
+/// Creates an unnamed temporary file, open for reading and writing, in the system's directory for
+/// temporary files.
 ///
-/// The file is deleted with its last handle, also if the process is killed. Only its owner may access it.
+/// The file is deleted with its last handle, also if the process is killed. Only its owner may
+/// access it.
 ///
 /// # Errors
 ///
-/// `StorageFull` if the disk is full; `PermissionDenied` if the directory may not be written; any other error
-/// that `open(2)` reports.
+/// `StorageFull` if the disk is full; `PermissionDenied` if the directory may not be written; any
+/// other error that `open(2)` reports.
 ///
 /// ```
 /// use std::io::{Read, Seek, Write};
@@ -44,8 +46,8 @@ pub fn tempfile() -> io::Result<File> {
     tempfile_in(env::temp_dir())
 }
 
-/// Creates an unnamed temporary file on the file system of `directory`. If that does not support unnamed
-/// files, the file has a name for a moment.
+/// Creates an unnamed temporary file on the file system of `directory`. If that does not support
+/// unnamed files, the file has a name for a moment.
 ///
 /// # Errors
 ///
@@ -61,8 +63,8 @@ pub fn tempfile_in<P: AsRef<Path>>(directory: P) -> io::Result<File> {
     let flags = OFlags::TMPFILE.bits().cast_signed();
     let opened = nameless.custom_flags(flags).open(directory.as_ref());
     match opened.as_ref().err().and_then(Errno::from_io_error) {
-        // The two errors by which a file system reports that it has no unnamed files. The name is removed at
-        // once.
+        // The two errors by which a file system reports that it has no unnamed files. The name is
+        // removed at once.
         Some(Errno::OPNOTSUPP | Errno::ISDIR) => Ok(TempFile::new_in(directory)?.file),
         _ => opened,
     }
@@ -97,8 +99,8 @@ impl TempFile {
     ///
     /// # Errors
     ///
-    /// `StorageFull` if the disk is full; `PermissionDenied` if the directory may not be written; any other
-    /// error that `open(2)` reports.
+    /// `StorageFull` if the disk is full; `PermissionDenied` if the directory may not be written;
+    /// any other error that `open(2)` reports.
     ///
     /// ```
     /// let file = uthread::fs::TempFile::new()?;
@@ -132,13 +134,13 @@ impl TempFile {
             .expect("set until the file is persisted or dropped")
     }
 
-    /// Renames the file to `path` on the same file system, atomically replacing an existing file, and returns
-    /// it. The file is not removed on drop any more.
+    /// Renames the file to `path` on the same file system, atomically replacing an existing file,
+    /// and returns it. The file is not removed on drop any more.
     ///
     /// # Errors
     ///
-    /// `CrossesDevices` if `path` is on another file system; `IsADirectory` if it is a directory; any other
-    /// error that `rename(2)` reports. The temporary file is removed then.
+    /// `CrossesDevices` if `path` is on another file system; `IsADirectory` if it is a directory;
+    /// any other error that `rename(2)` reports. The temporary file is removed then.
     ///
     /// ```
     /// let directory = tempfile::tempdir()?;
@@ -158,8 +160,8 @@ impl TempFile {
     }
 }
 
-/// Creates a file with a new name in `directory`. Returns it with its absolute path, so that it can be removed after a change of
-/// the current directory.
+/// Creates a file with a new name in `directory`. Returns it with its absolute path, so that it can
+/// be removed after a change of the current directory.
 fn create(directory: &Path) -> io::Result<(std::fs::File, PathBuf)> {
     let mut options = std::fs::OpenOptions::new();
     options
@@ -184,8 +186,9 @@ fn create(directory: &Path) -> io::Result<(std::fs::File, PathBuf)> {
     }
 }
 
-/// Returns a number that other processes cannot predict: a hash under a key from the system's random numbers. A child made by
-/// `fork` has the same key, so the hash is one of the process and the time.
+/// Returns a number that other processes cannot predict: a hash under a key from the system's
+/// random numbers. A child made by `fork` has the same key, so the hash is one of the process and
+/// the time.
 fn unpredictable() -> u64 {
     RandomState::new().hash_one((process::id(), Instant::now()))
 }

@@ -10,8 +10,8 @@ use crate::sched::features::offload;
 ///
 /// # Errors
 ///
-/// `AlreadyExists` if `link` exists; `ENAMETOOLONG` if a path is too long; any other error that `symlink(2)`
-/// reports.
+/// `AlreadyExists` if `link` exists; `ENAMETOOLONG` if a path is too long; any other error that
+/// `symlink(2)` reports.
 ///
 /// ```
 /// use uthread::os::unix::fs;
@@ -25,13 +25,13 @@ pub fn symlink<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Resu
     offload::perform(|| std::os::unix::fs::symlink(original, link))
 }
 
-/// Changes the owner and group of a file, following symbolic links. `None` leaves the owner or the group
-/// unchanged.
+/// Changes the owner and group of a file, following symbolic links. `None` leaves the owner or the
+/// group unchanged.
 ///
 /// # Errors
 ///
-/// `NotFound` if the path does not exist; `PermissionDenied` (`EPERM`) if the process may not change the
-/// owner; any other error that `chown(2)` reports.
+/// `NotFound` if the path does not exist; `PermissionDenied` (`EPERM`) if the process may not
+/// change the owner; any other error that `chown(2)` reports.
 ///
 /// ```
 /// use uthread::os::unix::fs;
@@ -49,8 +49,8 @@ pub fn chown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io::
 ///
 /// # Errors
 ///
-/// `PermissionDenied` (`EPERM`) if the process may not change the owner; any other error that `fchown(2)`
-/// reports.
+/// `PermissionDenied` (`EPERM`) if the process may not change the owner; any other error that
+/// `fchown(2)` reports.
 ///
 /// ```
 /// use uthread::{fs::File, os::unix::fs};

@@ -1,9 +1,10 @@
-//! Input and output, with the names of `std::io`. Everything is re-exported from `std`, except the standard
-//! streams and pipes, which are replaced.
+//! Input and output, with the names of `std::io`. Everything is re-exported from `std`, except the
+//! standard streams and pipes, which are replaced.
 //!
-//! A fiber that reads from [`stdin`], or that writes to a [`stdout`] with a slow reader, is suspended, and
-//! its worker runs other fibers. The traits and adapters are those of `std` ([`Read`], [`Write`],
-//! [`BufRead`], [`BufReader`], [`copy`]), so code written for them works with the types of this crate.
+//! A fiber that reads from [`stdin`], or that writes to a [`stdout`] with a slow reader, is
+//! suspended, and its worker runs other fibers. The traits and adapters are those of `std`
+//! ([`Read`], [`Write`], [`BufRead`], [`BufReader`], [`copy`]), so code written for them works with
+//! the types of this crate.
 //!
 //! The descriptors 0, 1 and 2 are shared with other processes, so they are never made non-blocking.
 //!

@@ -5,11 +5,11 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use super::stream::{Stream, impl_read, impl_stream, impl_write};
 
-/// Creates a pipe; the counterpart of [`std::io::pipe`]. Fibers, threads and child processes can use its ends
-/// in any combination.
+/// Creates a pipe; the counterpart of [`std::io::pipe`]. Fibers, threads and child processes can
+/// use its ends in any combination.
 ///
-/// A read waits until a writer has written bytes, and returns 0 once all writers are dropped. A write waits
-/// for space in the pipe, which holds 64 KiB by default.
+/// A read waits until a writer has written bytes, and returns 0 once all writers are dropped. A
+/// write waits for space in the pipe, which holds 64 KiB by default.
 ///
 /// # Errors
 ///
@@ -61,12 +61,13 @@ impl PipeReader {
     }
 }
 
-/// The write end of a pipe; the counterpart of [`std::io::PipeWriter`]. See the example of [`pipe`].
+/// The write end of a pipe; the counterpart of [`std::io::PipeWriter`]. See the example of
+/// [`pipe`].
 pub struct PipeWriter(pub(super) Stream);
 
 impl PipeWriter {
-    /// Creates another handle to the write end. Readers reach the end of the data once all handles are
-    /// dropped.
+    /// Creates another handle to the write end. Readers reach the end of the data once all handles
+    /// are dropped.
     ///
     /// # Errors
     ///
@@ -98,7 +99,8 @@ macro_rules! impl_from_raw_fd {
         #[allow(unsafe_code, reason = "the trait's method is unsafe to call")]
         impl FromRawFd for $end {
             unsafe fn from_raw_fd(fd: RawFd) -> $end {
-                // SAFETY: the caller passes ownership of an open descriptor, as `FromRawFd` requires.
+                // SAFETY: the caller passes ownership of an open descriptor, as `FromRawFd`
+                // requires.
                 unsafe { OwnedFd::from_raw_fd(fd) }.into()
             }
         }

@@ -1,5 +1,5 @@
-//! A reentrant lock. The standard outputs need one: a value may be written to an output while the caller
-//! holds its lock.
+//! A reentrant lock. The standard outputs need one: a value may be written to an output while the
+//! caller holds its lock.
 
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard};
@@ -21,8 +21,8 @@ struct Owner {
     _ticket: Ticket<'static>,
 }
 
-/// The guard. It is not `Send`, like the guards of `std`: it belongs to the fiber or thread that acquired the
-/// lock.
+/// The guard. It is not `Send`, like the guards of `std`: it belongs to the fiber or thread that
+/// acquired the lock.
 pub(super) struct Locked {
     lock: &'static Reentrant,
     not_send: PhantomData<*const ()>,

@@ -8,9 +8,9 @@
 //!   socket -> any      splice into an internal pipe, and out of it
 //! ```
 //!
-//! If the kernel refuses a combination, such as a file opened for appending, the bytes are read and written
-//! through a buffer. The system calls wait only for disks: sockets are made non-blocking as for `send_file`,
-//! and `splice` has a flag for pipes.
+//! If the kernel refuses a combination, such as a file opened for appending, the bytes are read and
+//! written through a buffer. The system calls wait only for disks: sockets are made non-blocking as
+//! for `send_file`, and `splice` has a flag for pipes.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,29 +29,30 @@ use crate::sched::features::offload;
 /// Number of bytes moved before other fibers run, as for `send_file`.
 const CHUNK_BYTES: u64 = 256 * 1024;
 
-/// Number of bytes copied between files per call, some tens of milliseconds on a disk. Cancellation is
-/// checked between calls.
+/// Number of bytes copied between files per call, some tens of milliseconds on a disk. Cancellation
+/// is checked between calls.
 const RANGE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Size of the buffer used when the kernel refuses to move the bytes.
 const BUFFER_BYTES: u64 = 64 * 1024;
 
-/// Moves bytes from one descriptor to another, within the kernel where possible. Stops at the end of `from`
-/// or after `bytes_max` bytes, and returns the number of bytes moved.
+/// Moves bytes from one descriptor to another, within the kernel where possible. Stops at the end
+/// of `from` or after `bytes_max` bytes, and returns the number of bytes moved.
 ///
-/// As [`copy`](io::copy) does, the function uses and advances the positions of files; nothing else may use
-/// them at the same time. The timeouts of sockets limit the time without progress. If a non-blocking source
-/// runs dry, the function returns the number of bytes moved so far. It waits for a non-blocking destination,
-/// except when it sends a file.
+/// As [`copy`](io::copy) does, the function uses and advances the positions of files; nothing else
+/// may use them at the same time. The timeouts of sockets limit the time without progress. If a
+/// non-blocking source runs dry, the function returns the number of bytes moved so far. It waits
+/// for a non-blocking destination, except when it sends a file.
 ///
 /// # Errors
 ///
-/// Any error of the source or the destination that `splice(2)`, `sendfile(2)`, `copy_file_range(2)`,
-/// `read(2)` or `write(2)` reports; `WouldBlock` after the timeout of a socket. After an error, an unknown
-/// number of bytes has been moved, and bytes taken from a source that is not a file may be lost.
+/// Any error of the source or the destination that `splice(2)`, `sendfile(2)`,
+/// `copy_file_range(2)`, `read(2)` or `write(2)` reports; `WouldBlock` after the timeout of a
+/// socket. After an error, an unknown number of bytes has been moved, and bytes taken from a source
+/// that is not a file may be lost.
 ///
-/// If the peer of a socket has closed the connection, the kernel also raises `SIGPIPE`, which Rust programs
-/// ignore by default.
+/// If the peer of a socket has closed the connection, the kernel also raises `SIGPIPE`, which Rust
+/// programs ignore by default.
 ///
 /// ```
 /// use uthread::io::{Read, Write, pipe, splice};
@@ -101,8 +102,8 @@ where
 }
 
 /// Types that [`splice`] moves bytes between: [`File`], [`TcpStream`](crate::net::TcpStream),
-/// [`UnixStream`](crate::net::UnixStream), and the ends of a [`pipe`](super::pipe). See the example of [`splice`].
-/// The trait is sealed: it cannot be implemented for other types.
+/// [`UnixStream`](crate::net::UnixStream), and the ends of a [`pipe`](super::pipe). See the example
+/// of [`splice`]. The trait is sealed: it cannot be implemented for other types.
 #[allow(
     private_bounds,
     reason = "sealed: the transfer needs to know how to wait for each type"
@@ -133,7 +134,8 @@ pub(crate) trait StreamSocket {
 
     fn send_all(&self, buffer: &[u8]) -> io::Result<()>;
 
-    /// Sends a part of the file, small enough for one turn on the worker and at most `bytes_max` bytes.
+    /// Sends a part of the file, small enough for one turn on the worker and at most `bytes_max`
+    /// bytes.
     fn send_part(&self, file: &File, offset: u64, bytes_max: u64) -> io::Result<u64>;
 }
 
@@ -399,8 +401,8 @@ fn drain(reader: BorrowedFd<'_>, to: &End<'_>, mut length: u64) -> io::Result<()
     Ok(())
 }
 
-/// Makes one `splice` call. A call that involves a file uses its position, and runs on a pool thread as it
-/// may wait for the disk.
+/// Makes one `splice` call. A call that involves a file uses its position, and runs on a pool
+/// thread as it may wait for the disk.
 fn move_once(
     from: BorrowedFd<'_>,
     from_file: Option<&File>,
@@ -441,8 +443,9 @@ fn is_dry(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Returns `true` if the kernel does not move bytes between these descriptors: for example because a file is
-/// opened for appending, the file systems do not support it, or a seccomp filter forbids the call.
+/// Returns `true` if the kernel does not move bytes between these descriptors: for example because
+/// a file is opened for appending, the file systems do not support it, or a seccomp filter forbids
+/// the call.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

@@ -1,11 +1,11 @@
 //! Standard input.
 //!
-//! All handles share one buffer, as in `std`, but not the buffer of `std`: whether that holds bytes cannot be
-//! queried without waiting. The buffer moves to the fiber or thread that acquires the lock and back, so that
-//! no thread-owned guard is held while a fiber waits.
+//! All handles share one buffer, as in `std`, but not the buffer of `std`: whether that holds bytes
+//! cannot be queried without waiting. The buffer moves to the fiber or thread that acquires the
+//! lock and back, so that no thread-owned guard is held while a fiber waits.
 //!
-//! Descriptor 0 may refer to another file at any time (`dup2`), so driver state for it lasts for one
-//! operation.
+//! Descriptor 0 may refer to another file at any time (`dup2`), so driver state for it lasts for
+//! one operation.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, IoSliceMut, Lines, Read};
@@ -28,11 +28,11 @@ const BUFFER_BYTES: usize = 8 * 1024;
 static LOCK: TicketLock = TicketLock::new();
 static BUFFER: Mutex<Option<BufReader<Unbuffered>>> = Mutex::new(None);
 
-/// Returns a handle to the standard input of the process; the counterpart of [`std::io::stdin`]. All handles
-/// share one buffer.
+/// Returns a handle to the standard input of the process; the counterpart of [`std::io::stdin`].
+/// All handles share one buffer.
 ///
-/// Do not use it together with `std::io::stdin()`, which has a buffer of its own: bytes read into that buffer
-/// are missing here.
+/// Do not use it together with `std::io::stdin()`, which has a buffer of its own: bytes read into
+/// that buffer are missing here.
 ///
 /// ```
 /// use uthread::io;
@@ -43,20 +43,22 @@ static BUFFER: Mutex<Option<BufReader<Unbuffered>>> = Mutex::new(None);
 /// # Ok::<(), io::Error>(())
 /// ```
 ///
-/// A fiber that waits for input blocks neither other fibers nor the end of the program: dropping the runtime
-/// cancels it.
+/// A fiber that waits for input blocks neither other fibers nor the end of the program: dropping
+/// the runtime cancels it.
 #[must_use]
 pub fn stdin() -> Stdin {
     Stdin(())
 }
 
-/// A handle to the standard input; the counterpart of [`std::io::Stdin`]. See the example of [`stdin`].
+/// A handle to the standard input; the counterpart of [`std::io::Stdin`]. See the example of
+/// [`stdin`].
 ///
-/// Each read acquires the lock. A fiber waits for input suspended, a thread blocks. If the descriptor is
-/// closed, reads return the end of input, as in `std`.
+/// Each read acquires the lock. A fiber waits for input suspended, a thread blocks. If the
+/// descriptor is closed, reads return the end of input, as in `std`.
 pub struct Stdin(());
 
-/// A locked standard input; the counterpart of [`std::io::StdinLock`]. See the example of [`Stdin::lock`].
+/// A locked standard input; the counterpart of [`std::io::StdinLock`]. See the example of
+/// [`Stdin::lock`].
 ///
 /// It cannot be sent to another thread:
 ///
@@ -73,8 +75,8 @@ pub struct StdinLock<'a> {
 }
 
 impl Stdin {
-    /// Locks the standard input and returns a buffered reader, waiting while another fiber or thread holds
-    /// the lock.
+    /// Locks the standard input and returns a buffered reader, waiting while another fiber or
+    /// thread holds the lock.
     ///
     /// Locking it again while already holding the lock waits forever, as in `std`.
     ///
@@ -96,13 +98,13 @@ impl Stdin {
         }
     }
 
-    /// Reads the next line, including its newline, and appends it to `line`. Returns its length in bytes,
-    /// which is 0 at the end of input.
+    /// Reads the next line, including its newline, and appends it to `line`. Returns its length in
+    /// bytes, which is 0 at the end of input.
     ///
     /// # Errors
     ///
-    /// `InvalidData` if the line is not valid UTF-8; `ECANCELED` if the fiber is cancelled; any other error
-    /// that `read(2)` reports.
+    /// `InvalidData` if the line is not valid UTF-8; `ECANCELED` if the fiber is cancelled; any
+    /// other error that `read(2)` reports.
     ///
     /// ```
     /// let mut line = String::new();
@@ -114,8 +116,8 @@ impl Stdin {
         self.lock().read_line(line)
     }
 
-    /// Returns an iterator over the remaining lines, without their newlines. The input stays locked while the
-    /// iterator exists.
+    /// Returns an iterator over the remaining lines, without their newlines. The input stays locked
+    /// while the iterator exists.
     ///
     /// ```
     /// for line in uthread::io::stdin().lines() {

@@ -1,8 +1,9 @@
 //! Standard output and standard error.
 //!
-//! Standard output uses the buffer of `std`, so that `println!` and [`stdout`] keep their order and the rest
-//! is written when the program ends. Before a fiber writes, it waits through its driver until the descriptor
-//! is writable, and then passes `std` no more than fits, so that the system call of `std` does not block:
+//! Standard output uses the buffer of `std`, so that `println!` and [`stdout`] keep their order and
+//! the rest is written when the program ends. Before a fiber writes, it waits through its driver
+//! until the descriptor is writable, and then passes `std` no more than fits, so that the system
+//! call of `std` does not block:
 //!
 //! ```text
 //!   a writable pipe has a free page of 4096 bytes:
@@ -30,26 +31,27 @@ use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::caller::{self, cancellation, turn};
 use crate::sched::features::offload;
 
-/// Number of bytes that fit into one page of a pipe together with the contents of the buffer of `std`.
+/// Number of bytes that fit into one page of a pipe together with the contents of the buffer of
+/// `std`.
 const ROOM_BYTES: usize = 3 * 1024;
 
-/// Number of bytes without a newline that are buffered before a check whether the descriptor is writable.
-/// Less than the 1024 bytes that `std` buffers.
+/// Number of bytes without a newline that are buffered before a check whether the descriptor is
+/// writable. Less than the 1024 bytes that `std` buffers.
 const LEFT_BYTES_MAX: usize = 512;
 
-/// Upper bound of the bytes that this module has left in the buffer of `std`. Relaxed: only the holder of the
-/// lock accesses it.
+/// Upper bound of the bytes that this module has left in the buffer of `std`. Relaxed: only the
+/// holder of the lock accesses it.
 static LEFT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 static STDOUT: Reentrant = Reentrant::new();
 static STDERR: Reentrant = Reentrant::new();
 
-/// Returns a handle to the standard output of the process; the counterpart of [`std::io::stdout`]. It is
-/// line-buffered, and flushed when the program ends.
+/// Returns a handle to the standard output of the process; the counterpart of [`std::io::stdout`].
+/// It is line-buffered, and flushed when the program ends.
 ///
-/// It shares the buffer of `print!` and `println!`, so a fiber or thread may use both and its output keeps
-/// its order. The macros are those of `std` and block the worker if the reader is slow; `writeln!` to this
-/// handle does not.
+/// It shares the buffer of `print!` and `println!`, so a fiber or thread may use both and its
+/// output keeps its order. The macros are those of `std` and block the worker if the reader is
+/// slow; `writeln!` to this handle does not.
 ///
 /// ```
 /// use uthread::io::{self, Write};
@@ -65,8 +67,8 @@ pub fn stdout() -> Stdout {
     Stdout(())
 }
 
-/// Returns a handle to the standard error stream of the process; the counterpart of [`std::io::stderr`]. It
-/// is not buffered.
+/// Returns a handle to the standard error stream of the process; the counterpart of
+/// [`std::io::stderr`]. It is not buffered.
 ///
 /// ```
 /// use uthread::io::{self, Write};
@@ -78,22 +80,24 @@ pub fn stderr() -> Stderr {
     Stderr(())
 }
 
-/// A handle to the standard output; the counterpart of [`std::io::Stdout`]. See the example of [`stdout`].
+/// A handle to the standard output; the counterpart of [`std::io::Stdout`]. See the example of
+/// [`stdout`].
 ///
-/// Each write acquires the lock. If the descriptor is closed, the bytes are discarded without an error, as in
-/// `std`.
+/// Each write acquires the lock. If the descriptor is closed, the bytes are discarded without an
+/// error, as in `std`.
 ///
 /// # Errors
 ///
-/// Writes return `BrokenPipe` if the reader is gone, `ECANCELED` if the fiber is cancelled, or any other
-/// error that `write(2)` reports.
+/// Writes return `BrokenPipe` if the reader is gone, `ECANCELED` if the fiber is cancelled, or any
+/// other error that `write(2)` reports.
 pub struct Stdout(());
 
-/// A handle to the standard error stream; the counterpart of [`std::io::Stderr`]. See the example of
-/// [`stderr`]. Locking, closed descriptors and errors are as for [`Stdout`].
+/// A handle to the standard error stream; the counterpart of [`std::io::Stderr`]. See the example
+/// of [`stderr`]. Locking, closed descriptors and errors are as for [`Stdout`].
 pub struct Stderr(());
 
-/// A locked standard output; the counterpart of [`std::io::StdoutLock`]. See the example of [`Stdout::lock`].
+/// A locked standard output; the counterpart of [`std::io::StdoutLock`]. See the example of
+/// [`Stdout::lock`].
 ///
 /// It cannot be sent to another thread:
 ///
@@ -114,8 +118,8 @@ pub struct StderrLock<'a> {
 }
 
 impl Stdout {
-    /// Locks the standard output, waiting while another fiber or thread holds the lock. The holder may lock
-    /// it again.
+    /// Locks the standard output, waiting while another fiber or thread holds the lock. The holder
+    /// may lock it again.
     ///
     /// The lock applies to the handles of this module; it does not delay a `println!`.
     ///
@@ -138,8 +142,8 @@ impl Stdout {
 }
 
 impl Stderr {
-    /// Locks the standard error stream, waiting while another fiber or thread holds the lock. The holder may
-    /// lock it again.
+    /// Locks the standard error stream, waiting while another fiber or thread holds the lock. The
+    /// holder may lock it again.
     ///
     /// ```
     /// use uthread::io::{self, Write};
@@ -155,8 +159,8 @@ impl Stderr {
     }
 }
 
-/// Writes to the standard output. Bytes without a newline go into the buffer without a check whether the
-/// descriptor is writable.
+/// Writes to the standard output. Bytes without a newline go into the buffer without a check
+/// whether the descriptor is writable.
 fn write_buffered(buffer: &[u8]) -> io::Result<usize> {
     let lines = length_of_lines(buffer);
     let left = LEFT_BYTES.load(Ordering::Relaxed);
@@ -220,16 +224,16 @@ fn flush(mut inner: impl Write + AsFd + Send) -> io::Result<()> {
     inner.flush()
 }
 
-/// Waits until a short write would not block. Returns `false` outside of fibers, where the write itself may
-/// block.
+/// Waits until a short write would not block. Returns `false` outside of fibers, where the write
+/// itself may block.
 fn await_room(fd: BorrowedFd<'_>) -> io::Result<bool> {
     if !caller::in_fiber() {
         return Ok(false);
     }
     cancellation::refuse_if_cancelled()?;
     turn::spend();
-    // The descriptor usually is writable, and a check is faster than a wait. An error is left for the write
-    // to report.
+    // The descriptor usually is writable, and a check is faster than a wait. An error is left for
+    // the write to report.
     if native::ready_now(fd, PollFlags::OUT).is_ok_and(|ready| ready.is_empty()) {
         terminal::await_ready(fd, PollFlags::OUT)?;
     }

@@ -179,7 +179,8 @@ macro_rules! impl_stream {
 }
 pub(crate) use impl_stream;
 
-/// Implements `Read` for types and for shared references to them, by that of a shared reference to the given field.
+/// Implements `Read` for types and for shared references to them, by that of a shared reference to
+/// the given field.
 macro_rules! impl_read {
     ($($stream:ident . $inner:tt),*) => {$(
         $crate::io::stream::impl_read!(@of &$stream, $inner);
@@ -202,7 +203,8 @@ macro_rules! impl_read {
 }
 pub(crate) use impl_read;
 
-/// Implements `Write` for types and for shared references to them, by that of a shared reference to the given field.
+/// Implements `Write` for types and for shared references to them, by that of a shared reference to
+/// the given field.
 macro_rules! impl_write {
     ($($stream:ident . $inner:tt),*) => {$(
         $crate::io::stream::impl_write!(@of &$stream, $inner);

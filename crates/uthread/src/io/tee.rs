@@ -11,17 +11,17 @@ use super::{PipeReader, PipeWriter};
 use crate::driver::native;
 use crate::sched::caller::turn;
 
-/// Duplicates at most `bytes_max` bytes of the pipe `from` into the pipe `to` without consuming or copying
-/// them. Returns the number of bytes duplicated, which is 0 at the end of the data.
+/// Duplicates at most `bytes_max` bytes of the pipe `from` into the pipe `to` without consuming or
+/// copying them. Returns the number of bytes duplicated, which is 0 at the end of the data.
 ///
-/// The call waits until there is at least one byte, and space for one. It duplicates as many bytes as are
-/// available and fit. To pass on everything, consume the duplicated bytes by reading or
+/// The call waits until there is at least one byte, and space for one. It duplicates as many bytes
+/// as are available and fit. To pass on everything, consume the duplicated bytes by reading or
 /// [`splice`](super::splice())-ing them before the next call.
 ///
 /// # Errors
 ///
-/// `InvalidInput` (`EINVAL`) if both are ends of the same pipe; `BrokenPipe` if `to` has no reader; any other
-/// error that `tee(2)` reports.
+/// `InvalidInput` (`EINVAL`) if both are ends of the same pipe; `BrokenPipe` if `to` has no reader;
+/// any other error that `tee(2)` reports.
 ///
 /// ```
 /// use uthread::io::{Read, Write, pipe, tee};

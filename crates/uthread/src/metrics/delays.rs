@@ -7,7 +7,8 @@ use crate::sched::shared::delays::{self, BOUNDS, BUCKETS};
 
 /// The distribution of scheduling delays: how long a fiber that becomes ready waits until it runs.
 ///
-/// Empty unless [`Builder::sample_delays`](crate::Builder::sample_delays) asks for it, which tells what is sampled.
+/// Empty unless [`Builder::sample_delays`](crate::Builder::sample_delays) asks for it, which tells
+/// what is sampled.
 ///
 /// ```
 /// use std::time::Duration;
@@ -66,9 +67,10 @@ impl Delays {
         Some(Duration::from_nanos(mean_ns as u64))
     }
 
-    /// Returns the buckets of a histogram, in order: the upper bound of each, and the number of samples above the previous bound and
-    /// not above this one. The bounds are 10, 25, 50, 100, 250 and 500 microseconds, 1, 2.5, 5, 10, 25, 50, 100, 250 and 500 milliseconds,
-    /// and a second. The last bucket has no bound; its bound is [`Duration::MAX`].
+    /// Returns the buckets of a histogram, in order: the upper bound of each, and the number of
+    /// samples above the previous bound and not above this one. The bounds are 10, 25, 50, 100, 250
+    /// and 500 microseconds, 1, 2.5, 5, 10, 25, 50, 100, 250 and 500 milliseconds, and a second.
+    /// The last bucket has no bound; its bound is [`Duration::MAX`].
     ///
     /// ```
     /// use std::time::Duration;

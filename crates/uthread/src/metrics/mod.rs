@@ -1,5 +1,5 @@
-//! Counters of a runtime's activity and the lengths of its queues, per worker, readable at any time. [`delays`] has the
-//! distribution of scheduling delays.
+//! Counters of a runtime's activity and the lengths of its queues, per worker, readable at any
+//! time. [`delays`] has the distribution of scheduling delays.
 
 mod delays;
 
@@ -16,8 +16,8 @@ pub use self::delays::Delays;
 
 /// The activity of a runtime's workers since it started; see [`Runtime::metrics`].
 ///
-/// The counters are read while the workers run. Each is exact for some recent moment, but not all for the
-/// same moment.
+/// The counters are read while the workers run. Each is exact for some recent moment, but not all
+/// for the same moment.
 ///
 /// [`Runtime::metrics`]: crate::Runtime::metrics
 ///
@@ -35,16 +35,17 @@ pub use self::delays::Delays;
 pub struct Metrics {
     /// One entry per worker, in the order of the numbers in their threads' names.
     pub workers: Vec<WorkerMetrics>,
-    /// Number of fibers that wait for any worker: new ones that were spawned outside the workers, or have a priority; and, if fibers
-    /// migrate, ready ones that were woken outside the workers, or have a priority.
+    /// Number of fibers that wait for any worker: new ones that were spawned outside the workers,
+    /// or have a priority; and, if fibers migrate, ready ones that were woken outside the workers,
+    /// or have a priority.
     pub injector: usize,
     /// The threads of this runtime that run calls passed to [`blocking`](crate::blocking).
     pub blocking: PoolMetrics,
-    /// The threads that run calls of this crate on files which the driver does not support. The runtimes of the process share
-    /// them.
+    /// The threads that run calls of this crate on files which the driver does not support. The
+    /// runtimes of the process share them.
     pub files: PoolMetrics,
-    /// The threads on which calls of this crate wait for others: for the resolution of a name, a file lock, or the end of a thread
-    /// or process. The runtimes of the process share them.
+    /// The threads on which calls of this crate wait for others: for the resolution of a name, a
+    /// file lock, or the end of a thread or process. The runtimes of the process share them.
     pub waits: PoolMetrics,
 }
 
@@ -77,12 +78,13 @@ pub struct PoolMetrics {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerMetrics {
-    /// Number of fibers that are ready to run on this worker now, without the one that runs. A fiber whose operation has completed
-    /// is ready once the worker has collected the result.
+    /// Number of fibers that are ready to run on this worker now, without the one that runs. A
+    /// fiber whose operation has completed is ready once the worker has collected the result.
     pub ready: usize,
     /// Number of new fibers that are queued at this worker now.
     pub new: usize,
-    /// Scheduling delays, if [`Builder::sample_delays`](crate::Builder::sample_delays) asks for them.
+    /// Scheduling delays, if [`Builder::sample_delays`](crate::Builder::sample_delays) asks for
+    /// them.
     pub delays: Delays,
     /// Number of fibers started.
     pub fibers: u64,
@@ -90,12 +92,13 @@ pub struct WorkerMetrics {
     pub ended: u64,
     /// Number of switches to a fiber, including the first switch to each.
     pub switches: u64,
-    /// Number of times that this worker stole fibers from another: new ones or, if fibers migrate, any that
-    /// can run.
+    /// Number of times that this worker stole fibers from another: new ones or, if fibers migrate,
+    /// any that can run.
     pub steals: u64,
     /// Number of times that this worker took new fibers that were spawned outside the workers.
     pub injected: u64,
-    /// Number of times that this worker woke another one to run new fibers or, if fibers migrate, ready ones.
+    /// Number of times that this worker woke another one to run new fibers or, if fibers migrate,
+    /// ready ones.
     pub wakes_sent: u64,
     /// Number of times that this worker had such fibers and did not have to wake another one.
     pub wakes_spared: u64,
@@ -105,8 +108,8 @@ pub struct WorkerMetrics {
     pub submissions: u64,
     /// Number of operations whose results this worker collected.
     pub completions: u64,
-    /// Number of those operations that this worker collected for another, busy worker. Nonzero only if fibers
-    /// migrate.
+    /// Number of those operations that this worker collected for another, busy worker. Nonzero only
+    /// if fibers migrate.
     pub served: u64,
     /// Number of times that a fiber occupied this worker for longer than
     /// [`Builder::stall_threshold`](crate::Builder::stall_threshold) while others waited.
@@ -118,8 +121,8 @@ pub struct WorkerMetrics {
 }
 
 impl Metrics {
-    /// Returns the metrics of the runtime whose fiber is the caller, such as that of [`main`](macro@crate::main). `None` outside of
-    /// fibers.
+    /// Returns the metrics of the runtime whose fiber is the caller, such as that of
+    /// [`main`](macro@crate::main). `None` outside of fibers.
     ///
     /// ```
     /// use uthread::Metrics;
@@ -262,8 +265,8 @@ impl Sum for WorkerMetrics {
     }
 }
 
-/// Formats a table with one line per worker and, if there are several workers, a line with their sum; and a table of those
-/// pools that have run a call.
+/// Formats a table with one line per worker and, if there are several workers, a line with their
+/// sum; and a table of those pools that have run a call.
 impl fmt::Display for Metrics {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "worker")?;

@@ -1,7 +1,7 @@
 //! Listeners that the process inherits from its parent, by the protocol of `sd_listen_fds(3)`.
 //!
-//! The parent, such as systemd, listens before it starts the process, and the sockets outlive it: connections that
-//! arrive while the process is restarted wait in the kernel's queue.
+//! The parent, such as systemd, listens before it starts the process, and the sockets outlive it:
+//! connections that arrive while the process is restarted wait in the kernel's queue.
 
 use std::env::{self, VarError};
 use std::io;
@@ -16,7 +16,8 @@ use super::{TcpListener, UnixListener};
 
 /// The descriptor of the first socket (`SD_LISTEN_FDS_START`).
 const FIRST: RawFd = 3;
-/// Maximum number of sockets: the most descriptors that the kernel's default `fs.nr_open` allows a process.
+/// Maximum number of sockets: the most descriptors that the kernel's default `fs.nr_open` allows a
+/// process.
 const COUNT_MAX: u32 = 1 << 20;
 /// Maximum number of a process: those of the kernel are positive values of type `int`.
 const PID_MAX: u32 = i32::MAX.unsigned_abs();
@@ -30,7 +31,8 @@ static ARE_TAKEN: AtomicBool = AtomicBool::new(false);
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct InheritedListener {
-    /// The name that the parent gave to the socket, such as by `FileDescriptorName=` of systemd; `unknown` without one.
+    /// The name that the parent gave to the socket, such as by `FileDescriptorName=` of systemd;
+    /// `unknown` without one.
     pub name: String,
     /// The socket.
     pub socket: InheritedSocket,
@@ -46,20 +48,22 @@ pub enum InheritedSocket {
     Unix(UnixListener),
 }
 
-/// Takes the listeners that the parent process passes by the protocol of `sd_listen_fds(3)`, as systemd does for socket
-/// units.
+/// Takes the listeners that the parent process passes by the protocol of `sd_listen_fds(3)`, as
+/// systemd does for socket units.
 ///
-/// The environment describes them: `LISTEN_PID` is the process that they are for, `LISTEN_FDS` is their number, and
-/// `LISTEN_FDNAMES` has their names, separated by colons. Their descriptors begin with 3. Child processes do not inherit
-/// them further: the function sets `FD_CLOEXEC`.
+/// The environment describes them: `LISTEN_PID` is the process that they are for, `LISTEN_FDS` is
+/// their number, and `LISTEN_FDNAMES` has their names, separated by colons. Their descriptors begin
+/// with 3. Child processes do not inherit them further: the function sets `FD_CLOEXEC`.
 ///
-/// Only the first call returns them. Later calls return an empty list, as does a call in a process that inherits none.
-/// Calls of the listeners wait, also if another process that shares a socket has made it non-blocking.
+/// Only the first call returns them. Later calls return an empty list, as does a call in a process
+/// that inherits none. Calls of the listeners wait, also if another process that shares a socket
+/// has made it non-blocking.
 ///
 /// # Errors
 ///
-/// `InvalidInput` if a variable is malformed, or if a descriptor is not open, is not inherited, or is not a listening
-/// TCP or Unix stream socket; the message says which. After an error the descriptors are as they were before.
+/// `InvalidInput` if a variable is malformed, or if a descriptor is not open, is not inherited, or
+/// is not a listening TCP or Unix stream socket; the message says which. After an error the
+/// descriptors are as they were before.
 ///
 /// ```
 /// use std::io;
@@ -96,8 +100,9 @@ pub fn listeners_from_env() -> io::Result<Vec<InheritedListener>> {
     Ok(listeners.collect())
 }
 
-/// Returns the name of each socket that the variables `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES` describe. There is
-/// none if a variable is missing, or if the sockets are for a process other than `own`.
+/// Returns the name of each socket that the variables `LISTEN_PID`, `LISTEN_FDS` and
+/// `LISTEN_FDNAMES` describe. There is none if a variable is missing, or if the sockets are for a
+/// process other than `own`.
 fn names(variables: [Result<String, VarError>; 3], own: u32) -> io::Result<Vec<String>> {
     let [pid, fds, names] = variables;
     let (pid, fds) = (
@@ -161,7 +166,8 @@ fn check(number: RawFd) -> io::Result<Kind> {
     }
 }
 
-/// Returns a descriptor that is open and has been since the start of the program, or what is wrong with it.
+/// Returns a descriptor that is open and has been since the start of the program, or what is wrong
+/// with it.
 #[allow(
     unsafe_code,
     reason = "a number from the environment becomes a descriptor"
@@ -172,23 +178,26 @@ fn inherited(number: RawFd) -> Result<BorrowedFd<'static>, &'static str> {
     if flags == -1 {
         return Err("is not open");
     }
-    // What the program itself opens has this flag, in `std` and in this crate. What it inherits cannot have it.
+    // What the program itself opens has this flag, in `std` and in this crate. What it inherits
+    // cannot have it.
     if flags & libc::FD_CLOEXEC != 0 {
         return Err("is open, but not inherited");
     }
-    // SAFETY: the descriptor is open. It is inherited, so no value in this process owns it and could close it; the caller
-    // ends the borrow before it takes the descriptor.
+    // SAFETY: the descriptor is open. It is inherited, so no value in this process owns it and
+    // could close it; the caller ends the borrow before it takes the descriptor.
     Ok(unsafe { BorrowedFd::borrow_raw(number) })
 }
 
-/// Takes ownership of a descriptor that [`check`] has accepted, at most once in the life of the process.
+/// Takes ownership of a descriptor that [`check`] has accepted, at most once in the life of the
+/// process.
 #[allow(
     unsafe_code,
     reason = "takes ownership of a descriptor that the process has inherited"
 )]
 fn take(number: RawFd) -> OwnedFd {
-    // SAFETY: `check` has found the descriptor open and inherited, so nothing in this process owns it, and `ARE_TAKEN`
-    // excludes a second owner. The parent has passed it for this use: `LISTEN_PID` is this process.
+    // SAFETY: `check` has found the descriptor open and inherited, so nothing in this process owns
+    // it, and `ARE_TAKEN` excludes a second owner. The parent has passed it for this use:
+    // `LISTEN_PID` is this process.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
     // It does not fail for an open descriptor.
     let _ = rustix::io::fcntl_setfd(&fd, FdFlags::CLOEXEC);

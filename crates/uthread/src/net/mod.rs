@@ -1,7 +1,7 @@
 //! TCP, UDP and Unix sockets, with the names of `std::net`.
 //!
-//! In a fiber, a call that has to wait suspends the fiber; outside the runtime it blocks the thread. Plain
-//! types such as [`SocketAddr`] are re-exported from `std::net`.
+//! In a fiber, a call that has to wait suspends the fiber; outside the runtime it blocks the
+//! thread. Plain types such as [`SocketAddr`] are re-exported from `std::net`.
 //!
 //! | to | use |
 //! | --- | --- |

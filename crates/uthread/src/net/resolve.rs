@@ -6,11 +6,12 @@ use std::{option, slice, vec};
 
 use crate::sched::features::offload;
 
-/// A value that can be converted to socket addresses; the counterpart of [`std::net::ToSocketAddrs`].
+/// A value that can be converted to socket addresses; the counterpart of
+/// [`std::net::ToSocketAddrs`].
 ///
-/// A host name is resolved by the system's resolver on another thread, so that the lookup does not block the
-/// worker. Values that need no lookup are converted at once. Programs may implement the trait for types of
-/// their own.
+/// A host name is resolved by the system's resolver on another thread, so that the lookup does not
+/// block the worker. Values that need no lookup are converted at once. Programs may implement the
+/// trait for types of their own.
 ///
 /// ```
 /// use uthread::net::ToSocketAddrs;
@@ -22,12 +23,13 @@ pub trait ToSocketAddrs {
     /// The iterator over the addresses, in order of preference.
     type Iter: Iterator<Item = SocketAddr>;
 
-    /// Converts this value to socket addresses, resolving a host name if it has one. See the example of
-    /// [`ToSocketAddrs`].
+    /// Converts this value to socket addresses, resolving a host name if it has one. See the
+    /// example of [`ToSocketAddrs`].
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if the text is not an address with a port; any error that the resolver reports.
+    /// `InvalidInput` if the text is not an address with a port; any error that the resolver
+    /// reports.
     fn to_socket_addrs(&self) -> io::Result<Self::Iter>;
 }
 
@@ -111,8 +113,8 @@ impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {
     }
 }
 
-/// Calls `attempt` with each address in turn until one call succeeds, and returns the last error if none
-/// does.
+/// Calls `attempt` with each address in turn until one call succeeds, and returns the last error if
+/// none does.
 pub(super) fn for_each_address<A: ToSocketAddrs, R>(
     addresses: A,
     mut attempt: impl FnMut(SocketAddr) -> io::Result<R>,

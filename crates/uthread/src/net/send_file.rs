@@ -1,8 +1,9 @@
 //! Sending a file through a socket without copying its bytes to user space.
 //!
-//! `sendfile` has no flag for a non-blocking call, so the descriptor is made non-blocking at its first use.
-//! Calls of this crate still wait, and a conversion to the `std` type restores the mode. Bytes that are not
-//! in the page cache are read through the driver first, as `sendfile` would block the worker on the disk.
+//! `sendfile` has no flag for a non-blocking call, so the descriptor is made non-blocking at its
+//! first use. Calls of this crate still wait, and a conversion to the `std` type restores the mode.
+//! Bytes that are not in the page cache are read through the driver first, as `sendfile` would
+//! block the worker on the disk.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -26,16 +27,18 @@ const COLD_BYTES: usize = 128 * 1024;
 impl TcpStream {
     /// Sends `length` bytes of `file`, starting at `offset`, without copying them to user space.
     ///
-    /// Returns the number of bytes sent, which is smaller than `length` only if the file ends early. The file
-    /// position is neither used nor moved. The write timeout limits the time without progress.
+    /// Returns the number of bytes sent, which is smaller than `length` only if the file ends
+    /// early. The file position is neither used nor moved. The write timeout limits the time
+    /// without progress.
     ///
     /// # Errors
     ///
-    /// Any error that `sendfile(2)` reports for the socket or the file; `WouldBlock` after the write timeout.
-    /// After an error, an unknown number of bytes has been sent.
+    /// Any error that `sendfile(2)` reports for the socket or the file; `WouldBlock` after the
+    /// write timeout. After an error, an unknown number of bytes has been sent.
     ///
-    /// If the peer has closed the connection, the kernel also raises `SIGPIPE`. Rust programs ignore that
-    /// signal by default; a program that does not must ignore it before it calls this function.
+    /// If the peer has closed the connection, the kernel also raises `SIGPIPE`. Rust programs
+    /// ignore that signal by default; a program that does not must ignore it before it calls this
+    /// function.
     ///
     /// ```
     /// use std::io::Read;
@@ -56,8 +59,8 @@ impl TcpStream {
 }
 
 impl UnixStream {
-    /// Sends `length` bytes of `file`, starting at `offset`, without copying them to user space. See
-    /// [`TcpStream::send_file`].
+    /// Sends `length` bytes of `file`, starting at `offset`, without copying them to user space.
+    /// See [`TcpStream::send_file`].
     ///
     /// # Errors
     ///
@@ -96,7 +99,8 @@ impl<S: Inner> Socket<S> {
         Ok(sent)
     }
 
-    /// Sends a part of the file, small enough for one turn on the worker and at most `bytes_max` bytes.
+    /// Sends a part of the file, small enough for one turn on the worker and at most `bytes_max`
+    /// bytes.
     pub(super) fn send_part(&self, file: &File, offset: u64, bytes_max: u64) -> io::Result<u64> {
         let length = bytes_max.min(CHUNK_BYTES);
         if page_cache::holds(file.as_fd(), offset, length) {

@@ -1,6 +1,7 @@
 //! A server loop that runs one fiber per connection and limits their number.
 //!
-//! The loop acquires a permit before it accepts. Connections above the limit stay in the kernel's queue.
+//! The loop acquires a permit before it accepts. Connections above the limit stay in the kernel's
+//! queue.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard};
@@ -14,11 +15,12 @@ use crate::fiber::WakeHandle;
 use crate::sched::caller::{self, cancellation, panics, wait};
 use crate::thread;
 
-/// Pause after `accept` has failed for lack of descriptors or memory. They become free when a connection
-/// ends, here or in another process, so retrying at once would only burn CPU time.
+/// Pause after `accept` has failed for lack of descriptors or memory. They become free when a
+/// connection ends, here or in another process, so retrying at once would only burn CPU time.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(20);
 
-/// A listener that [`serve`] accepts connections from. Programs may implement the trait for types of their own.
+/// A listener that [`serve`] accepts connections from. Programs may implement the trait for types
+/// of their own.
 ///
 /// ```
 /// use std::io;
@@ -75,18 +77,20 @@ impl Listener for UnixListener {
     }
 }
 
-/// Accepts connections and runs `handler` for each in a fiber of its own, until the listener is shut down.
+/// Accepts connections and runs `handler` for each in a fiber of its own, until the listener is
+/// shut down.
 ///
-/// At most `connections_max` handlers run at once; further connections wait in the kernel's queue. The
-/// function returns when all handlers have ended, also if it returns an error.
+/// At most `connections_max` handlers run at once; further connections wait in the kernel's queue.
+/// The function returns when all handlers have ended, also if it returns an error.
 ///
-/// A panic of a handler ends only its own connection. If descriptors or memory run out, accepting pauses
-/// until some are free. A connection that breaks before it is accepted is skipped.
+/// A panic of a handler ends only its own connection. If descriptors or memory run out, accepting
+/// pauses until some are free. A connection that breaks before it is accepted is skipped.
 ///
 /// # Errors
 ///
-/// `InvalidInput` if `connections_max` is zero; `ECANCELED` if the calling fiber is cancelled; any other
-/// error of [`accept`](TcpListener::accept), such as `WouldBlock` if the listener is non-blocking.
+/// `InvalidInput` if `connections_max` is zero; `ECANCELED` if the calling fiber is cancelled; any
+/// other error of [`accept`](TcpListener::accept), such as `WouldBlock` if the listener is
+/// non-blocking.
 ///
 /// ```
 /// use std::io::{self, Read, Write};
@@ -125,7 +129,8 @@ where
     })
 }
 
-/// Accepts connections like [`serve`], and cancels those handlers that have not ended `grace` after the listener was shut down.
+/// Accepts connections like [`serve`], and cancels those handlers that have not ended `grace` after
+/// the listener was shut down.
 ///
 /// Their calls return `ECANCELED` from then on. The function returns when all handlers have ended.
 ///
@@ -181,7 +186,8 @@ where
 
 /// The kinds of errors of `accept`, by what a server does about them.
 ///
-/// [`serve`] handles them itself; a server with an accept loop of its own asks [`AcceptFailure::of`].
+/// [`serve`] handles them itself; a server with an accept loop of its own asks
+/// [`AcceptFailure::of`].
 ///
 /// ```
 /// use uthread::net::{AcceptFailure, TcpListener};
@@ -197,7 +203,8 @@ where
 pub enum AcceptFailure {
     /// A single connection broke before it was accepted. Accept the next one.
     Connection,
-    /// Descriptors or memory have run out. Wait until a connection ends, or for a moment, then accept again.
+    /// Descriptors or memory have run out. Wait until a connection ends, or for a moment, then
+    /// accept again.
     Shortage,
     /// The listener was shut down. No connection comes any more.
     Closed,
@@ -206,7 +213,8 @@ pub enum AcceptFailure {
 }
 
 impl AcceptFailure {
-    /// Classifies an error of `accept`, by the list in `accept(2)`; see the example of [`AcceptFailure`].
+    /// Classifies an error of `accept`, by the list in `accept(2)`; see the example of
+    /// [`AcceptFailure`].
     #[must_use]
     pub fn of(error: &io::Error) -> AcceptFailure {
         match Errno::from_io_error(error) {
@@ -226,7 +234,8 @@ impl AcceptFailure {
             Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                 AcceptFailure::Shortage
             }
-            // EOPNOTSUPP among them: of a connection by `accept(2)`, but of every call if the socket is no listener.
+            // EOPNOTSUPP among them: of a connection by `accept(2)`, but of every call if the
+            // socket is no listener.
             _ => AcceptFailure::Other,
         }
     }

@@ -41,8 +41,8 @@ impl Timeout {
     }
 }
 
-/// The settings shared by all clones of a socket. Nothing is allocated until a setting is changed or the
-/// socket is cloned, so that calls on other sockets need not fetch the memory.
+/// The settings shared by all clones of a socket. Nothing is allocated until a setting is changed
+/// or the socket is cloned, so that calls on other sockets need not fetch the memory.
 #[derive(Debug, Default)]
 pub(super) struct Settings(OnceLock<Arc<Shared>>);
 
@@ -52,7 +52,8 @@ struct Shared {
     write_timeout: Timeout,
     /// `true` if the user has made the socket non-blocking.
     nonblocking: AtomicBool,
-    /// `true` if the crate has made the descriptor non-blocking for a system call without a flag for that.
+    /// `true` if the crate has made the descriptor non-blocking for a system call without a flag
+    /// for that.
     raised_nonblock: AtomicBool,
 }
 

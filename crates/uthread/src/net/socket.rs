@@ -1,8 +1,8 @@
-//! The common part of all sockets: the `std` socket, the settings of its clones, and the state that drivers
-//! keep for it.
+//! The common part of all sockets: the `std` socket, the settings of its clones, and the state that
+//! drivers keep for it.
 //!
-//! A call on a socket that the user has made non-blocking is the plain system call, which fails if the caller is cancelled;
-//! every other call goes through the driver.
+//! A call on a socket that the user has made non-blocking is the plain system call, which fails if
+//! the caller is cancelled; every other call goes through the driver.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -33,9 +33,9 @@ pub(super) struct Socket<S> {
 
 /// Implemented by the `std` socket types.
 pub(super) trait Inner: AsFd {
-    /// `true` for a TCP connection. Only there, a receive that returns fewer bytes than requested means that the
-    /// queue may be empty: a datagram says nothing about the next one, and a receive on a Unix stream also stops
-    /// at descriptors.
+    /// `true` for a TCP connection. Only there, a receive that returns fewer bytes than requested
+    /// means that the queue may be empty: a datagram says nothing about the next one, and a receive
+    /// on a Unix stream also stops at descriptors.
     const IS_TCP_STREAM: bool;
 }
 
@@ -66,8 +66,8 @@ impl<S: Inner> Socket<S> {
         socket
     }
 
-    /// Wraps an inherited listener. Its calls wait even if the descriptor is non-blocking: another process that shares the socket may
-    /// have made it so for itself.
+    /// Wraps an inherited listener. Its calls wait even if the descriptor is non-blocking: another
+    /// process that shares the socket may have made it so for itself.
     pub(super) fn inherit(inner: S) -> Socket<S> {
         let socket = Socket::new(inner);
         let flags = rustix::fs::fcntl_getfl(socket.inner.as_fd());
@@ -110,8 +110,9 @@ impl<S: Inner> Socket<S> {
         }
     }
 
-    /// Receives bytes, or a datagram. Without a buffer, it waits for bytes of a TCP connection; at the timeout Linux then finds
-    /// that it has received as much as was requested, and reports no error.
+    /// Receives bytes, or a datagram. Without a buffer, it waits for bytes of a TCP connection; at
+    /// the timeout Linux then finds that it has received as much as was requested, and reports no
+    /// error.
     pub(super) fn receive(&self, buffer: &mut [u8], peek: bool) -> io::Result<usize> {
         let waits_for_bytes =
             S::IS_TCP_STREAM && buffer.is_empty() && !self.settings.is_nonblocking();
@@ -149,8 +150,9 @@ impl<S: Inner> Socket<S> {
         Ok(count as usize)
     }
 
-    /// Receives into several buffers by one call. Unlike a receive into one buffer, it returns at once if the
-    /// buffers are empty: `std` calls `readv`, which does not look at the socket in that case.
+    /// Receives into several buffers by one call. Unlike a receive into one buffer, it returns at
+    /// once if the buffers are empty: `std` calls `readv`, which does not look at the socket in
+    /// that case.
     pub(super) fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         if all_empty(buffers) {
             return turn::begin_call().map(|()| 0);

@@ -36,12 +36,14 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Creates a socket bound to the first of the addresses that can be bound. Port 0 requests a free port.
+    /// Creates a socket bound to the first of the addresses that can be bound. Port 0 requests a
+    /// free port.
     ///
     /// # Errors
     ///
-    /// `AddrInUse` if the address is taken; `PermissionDenied` if the process may not bind it; any other
-    /// error that `socket(2)` or `bind(2)` reports for the last address, or that the resolver reports.
+    /// `AddrInUse` if the address is taken; `PermissionDenied` if the process may not bind it; any
+    /// other error that `socket(2)` or `bind(2)` reports for the last address, or that the resolver
+    /// reports.
     ///
     /// ```
     /// use uthread::net::UdpSocket;
@@ -61,14 +63,14 @@ impl UdpSocket {
         })
     }
 
-    /// Connects the socket to the first of the addresses that the kernel accepts: [`send`](UdpSocket::send)
-    /// sends to this address, and only datagrams from it are received.
+    /// Connects the socket to the first of the addresses that the kernel accepts:
+    /// [`send`](UdpSocket::send) sends to this address, and only datagrams from it are received.
     ///
     /// # Errors
     ///
-    /// `NetworkUnreachable` if there is no route to the address; `EAFNOSUPPORT` if it is of another address
-    /// family than the socket; any other error that `connect(2)` reports for the last address, or that the
-    /// resolver reports.
+    /// `NetworkUnreachable` if there is no route to the address; `EAFNOSUPPORT` if it is of another
+    /// address family than the socket; any other error that `connect(2)` reports for the last
+    /// address, or that the resolver reports.
     ///
     /// ```
     /// use uthread::net::UdpSocket;
@@ -91,8 +93,8 @@ impl UdpSocket {
         self.socket.send(buffer)
     }
 
-    /// Receives a datagram and returns its length and its sender. Bytes that do not fit `buffer` are
-    /// discarded.
+    /// Receives a datagram and returns its length and its sender. Bytes that do not fit `buffer`
+    /// are discarded.
     ///
     /// # Errors
     ///
@@ -114,7 +116,8 @@ impl UdpSocket {
         Ok((count, sender.to_socket_addr()?))
     }
 
-    /// Receives a datagram without removing it from the queue: the next receive returns the same datagram.
+    /// Receives a datagram without removing it from the queue: the next receive returns the same
+    /// datagram.
     ///
     /// # Errors
     ///
@@ -133,14 +136,14 @@ impl UdpSocket {
         Ok((count, sender.to_socket_addr()?))
     }
 
-    /// Sends a datagram to the first of the addresses, and returns the number of bytes sent. See the example
-    /// of [`UdpSocket`].
+    /// Sends a datagram to the first of the addresses, and returns the number of bytes sent. See
+    /// the example of [`UdpSocket`].
     ///
     /// # Errors
     ///
     /// `InvalidInput` if there is no address; `EMSGSIZE` if `buffer` is too large for a datagram;
-    /// `ConnectionRefused` if nothing received an earlier datagram; `WouldBlock` after the write timeout; any
-    /// other error that `sendto(2)` or the resolver reports.
+    /// `ConnectionRefused` if nothing received an earlier datagram; `WouldBlock` after the write
+    /// timeout; any other error that `sendto(2)` or the resolver reports.
     pub fn send_to<A: ToSocketAddrs>(&self, buffer: &[u8], address: A) -> io::Result<usize> {
         let Some(address) = address.to_socket_addrs()?.next() else {
             return Err(io::Error::new(
@@ -155,7 +158,8 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// `NotConnected` if the socket is not connected; any other error that `getpeername(2)` reports.
+    /// `NotConnected` if the socket is not connected; any other error that `getpeername(2)`
+    /// reports.
     ///
     /// ```
     /// use uthread::net::UdpSocket;
@@ -203,8 +207,8 @@ impl UdpSocket {
         self.socket.inner.set_broadcast(broadcast)
     }
 
-    /// Returns `true` if the socket may send to a broadcast address (`SO_BROADCAST`). See the example of
-    /// [`set_broadcast`](UdpSocket::set_broadcast).
+    /// Returns `true` if the socket may send to a broadcast address (`SO_BROADCAST`). See the
+    /// example of [`set_broadcast`](UdpSocket::set_broadcast).
     ///
     /// # Errors
     ///
@@ -213,8 +217,8 @@ impl UdpSocket {
         self.socket.inner.broadcast()
     }
 
-    /// Sets `IP_MULTICAST_LOOP`, which delivers IPv4 multicast datagrams that this socket sends also to
-    /// members of the group on this machine.
+    /// Sets `IP_MULTICAST_LOOP`, which delivers IPv4 multicast datagrams that this socket sends
+    /// also to members of the group on this machine.
     ///
     /// # Errors
     ///
@@ -230,8 +234,9 @@ impl UdpSocket {
         self.socket.inner.set_multicast_loop_v4(comes_back)
     }
 
-    /// Returns `true` if IPv4 multicast datagrams are also delivered on this machine (`IP_MULTICAST_LOOP`).
-    /// See the example of [`set_multicast_loop_v4`](UdpSocket::set_multicast_loop_v4).
+    /// Returns `true` if IPv4 multicast datagrams are also delivered on this machine
+    /// (`IP_MULTICAST_LOOP`). See the example of
+    /// [`set_multicast_loop_v4`](UdpSocket::set_multicast_loop_v4).
     ///
     /// # Errors
     ///
@@ -240,8 +245,8 @@ impl UdpSocket {
         self.socket.inner.multicast_loop_v4()
     }
 
-    /// Sets the time to live of outgoing IPv4 multicast datagrams, in hops (`IP_MULTICAST_TTL`). The default
-    /// is 1.
+    /// Sets the time to live of outgoing IPv4 multicast datagrams, in hops (`IP_MULTICAST_TTL`).
+    /// The default is 1.
     ///
     /// # Errors
     ///
@@ -258,8 +263,8 @@ impl UdpSocket {
         self.socket.inner.set_multicast_ttl_v4(ttl)
     }
 
-    /// Returns the time to live of outgoing IPv4 multicast datagrams, in hops (`IP_MULTICAST_TTL`). See the
-    /// example of [`set_multicast_ttl_v4`](UdpSocket::set_multicast_ttl_v4).
+    /// Returns the time to live of outgoing IPv4 multicast datagrams, in hops (`IP_MULTICAST_TTL`).
+    /// See the example of [`set_multicast_ttl_v4`](UdpSocket::set_multicast_ttl_v4).
     ///
     /// # Errors
     ///
@@ -268,8 +273,8 @@ impl UdpSocket {
         self.socket.inner.multicast_ttl_v4()
     }
 
-    /// Sets `IPV6_MULTICAST_LOOP`, which delivers IPv6 multicast datagrams that this socket sends also to
-    /// members of the group on this machine.
+    /// Sets `IPV6_MULTICAST_LOOP`, which delivers IPv6 multicast datagrams that this socket sends
+    /// also to members of the group on this machine.
     ///
     /// # Errors
     ///
@@ -287,8 +292,9 @@ impl UdpSocket {
         self.socket.inner.set_multicast_loop_v6(comes_back)
     }
 
-    /// Returns `true` if IPv6 multicast datagrams are also delivered on this machine (`IPV6_MULTICAST_LOOP`).
-    /// See the example of [`set_multicast_loop_v6`](UdpSocket::set_multicast_loop_v6).
+    /// Returns `true` if IPv6 multicast datagrams are also delivered on this machine
+    /// (`IPV6_MULTICAST_LOOP`). See the example of
+    /// [`set_multicast_loop_v6`](UdpSocket::set_multicast_loop_v6).
     ///
     /// # Errors
     ///
@@ -323,13 +329,13 @@ impl UdpSocket {
         self.socket.inner.ttl()
     }
 
-    /// Joins an IPv4 multicast group on the interface with the address `interface`. With the unspecified
-    /// address, the kernel chooses the interface.
+    /// Joins an IPv4 multicast group on the interface with the address `interface`. With the
+    /// unspecified address, the kernel chooses the interface.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` (`EINVAL`) if `group` is not a multicast address; `ENODEV` if there is no such
-    /// interface; any other error that `setsockopt(2)` reports.
+    /// `InvalidInput` (`EINVAL`) if `group` is not a multicast address; `ENODEV` if there is no
+    /// such interface; any other error that `setsockopt(2)` reports.
     ///
     /// ```
     /// use uthread::net::{Ipv4Addr, UdpSocket};
@@ -345,13 +351,13 @@ impl UdpSocket {
         self.socket.inner.join_multicast_v4(group, interface)
     }
 
-    /// Joins an IPv6 multicast group on the interface with the index `interface`. With index 0, the kernel
-    /// chooses the interface.
+    /// Joins an IPv6 multicast group on the interface with the index `interface`. With index 0, the
+    /// kernel chooses the interface.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` (`EINVAL`) if `group` is not a multicast address; `ENODEV` if there is no such
-    /// interface; any other error that `setsockopt(2)` reports.
+    /// `InvalidInput` (`EINVAL`) if `group` is not a multicast address; `ENODEV` if there is no
+    /// such interface; any other error that `setsockopt(2)` reports.
     ///
     /// ```
     /// use uthread::net::{Ipv6Addr, UdpSocket};
@@ -374,8 +380,8 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// `AddrNotAvailable` if the socket has not joined the group; any other error that `setsockopt(2)`
-    /// reports.
+    /// `AddrNotAvailable` if the socket has not joined the group; any other error that
+    /// `setsockopt(2)` reports.
     pub fn leave_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
         self.socket.inner.leave_multicast_v4(group, interface)
     }
@@ -385,8 +391,8 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// `AddrNotAvailable` if the socket has not joined the group; any other error that `setsockopt(2)`
-    /// reports.
+    /// `AddrNotAvailable` if the socket has not joined the group; any other error that
+    /// `setsockopt(2)` reports.
     pub fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.socket.inner.leave_multicast_v6(group, interface)
     }

@@ -1,15 +1,15 @@
 //! Buffer lists of vectored requests.
 //!
-//! A request uses a copy of the list: its driver advances the copy past the bytes that are done, which must
-//! not be visible to the caller.
+//! A request uses a copy of the list: its driver advances the copy past the bytes that are done,
+//! which must not be visible to the caller.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Deref;
 
 use super::TRANSFER_BYTES_MAX;
 
-/// Maximum number of buffers per request: the kernel's `UIO_MAXIOV`. The kernel refuses more, and `std`
-/// ignores further buffers, too.
+/// Maximum number of buffers per request: the kernel's `UIO_MAXIOV`. The kernel refuses more, and
+/// `std` ignores further buffers, too.
 pub(super) const BUFFERS_MAX: usize = 1024;
 
 /// Returns `true` if the buffers that one request uses are all empty.

@@ -29,13 +29,15 @@ pub(crate) enum FileOperation<'a> {
         /// `None` writes at the file position and advances it.
         offset: Option<u64>,
     },
-    /// Reads into several buffers, of which there are at most as many as `buffers::to_fill` returns.
+    /// Reads into several buffers, of which there are at most as many as `buffers::to_fill`
+    /// returns.
     ReadVectored {
         file: Descriptor<'a>,
         buffers: &'a mut [IoSliceMut<'a>],
         offset: Option<u64>,
     },
-    /// Writes from several buffers, of which there are at most as many as `buffers::to_empty` returns.
+    /// Writes from several buffers, of which there are at most as many as `buffers::to_empty`
+    /// returns.
     WriteVectored {
         file: Descriptor<'a>,
         buffers: &'a mut [IoSlice<'a>],

@@ -9,8 +9,8 @@ use rustix::net::SocketAddrAny;
 use super::buffers::BUFFERS_MAX;
 use super::peer_address::PeerAddress;
 
-/// The kernel's `struct msghdr`. Its pointers are valid while the [`Message`] that uses it exists; the other
-/// fields describe the received message.
+/// The kernel's `struct msghdr`. Its pointers are valid while the [`Message`] that uses it exists;
+/// the other fields describe the received message.
 pub(crate) struct Header(libc::msghdr);
 
 impl Header {
@@ -43,8 +43,8 @@ pub(crate) struct Message<'a> {
 }
 
 #[allow(unsafe_code, reason = "raw pointers to what is borrowed")]
-// SAFETY: the pointers are to borrowed `&mut [IoSliceMut]`, `&[IoSlice]` and plain bytes, all of which are
-// `Send`.
+// SAFETY: the pointers are to borrowed `&mut [IoSliceMut]`, `&[IoSlice]` and plain bytes, all of
+// which are `Send`.
 unsafe impl Send for Message<'_> {}
 
 impl<'a> Message<'a> {
@@ -72,7 +72,8 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Prepares a header for sending bytes to an address, with the first `control_bytes` of the control data.
+    /// Prepares a header for sending bytes to an address, with the first `control_bytes` of the
+    /// control data.
     pub(crate) fn to_send(
         header: &'a mut Header,
         slices: &'a [IoSlice<'_>],

@@ -1,8 +1,8 @@
 //! Operations: requests to the kernel, as plain data.
 //!
-//! An operation borrows all memory that the kernel will access. This makes borrowed buffers sound: a call
-//! that performs an operation returns only after its terminal completion, so the borrow covers the kernel's
-//! last access.
+//! An operation borrows all memory that the kernel will access. This makes borrowed buffers sound:
+//! a call that performs an operation returns only after its terminal completion, so the borrow
+//! covers the kernel's last access.
 
 pub(crate) mod buffers;
 pub(crate) mod fs;
@@ -14,14 +14,15 @@ pub(crate) mod raw;
 
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// The result of an operation's system call: a count, or the number of a descriptor if it creates one.
+/// The result of an operation's system call: a count, or the number of a descriptor if it creates
+/// one.
 pub(crate) type CallResult = rustix::io::Result<u32>;
 
 /// The errno of a cancelled operation.
 pub(crate) const CANCELLED: i32 = rustix::io::Errno::CANCELED.raw_os_error();
 
-/// The kernel's internal errno `ERESTARTSYS`. io_uring does not translate it when a signal interrupts an open
-/// in a kernel worker, such as one that waits for the other end of a FIFO.
+/// The kernel's internal errno `ERESTARTSYS`. io_uring does not translate it when a signal
+/// interrupts an open in a kernel worker, such as one that waits for the other end of a FIFO.
 const RESTART: i32 = 512;
 
 /// The results of a cancelled operation: before it started, or in a kernel worker.
@@ -43,7 +44,8 @@ pub(crate) const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
 /// The errno of an offset in a pipe.
 pub(crate) const NOT_SEEKABLE: i32 = rustix::io::Errno::SPIPE.raw_os_error();
 
-/// Maximum number of bytes per request: the kernel's `MAX_RW_COUNT`. The kernel truncates longer requests.
+/// Maximum number of bytes per request: the kernel's `MAX_RW_COUNT`. The kernel truncates longer
+/// requests.
 const TRANSFER_BYTES_MAX: usize = 0x7fff_f000;
 
 /// Returns the number of bytes of a buffer that one request transfers at most.
@@ -62,8 +64,9 @@ pub(crate) enum Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// Returns `true` if the fiber is resumed before others once this operation has completed. An acceptor
-    /// passes each connection on to another fiber, and delays the connections queued in the kernel.
+    /// Returns `true` if the fiber is resumed before others once this operation has completed. An
+    /// acceptor passes each connection on to another fiber, and delays the connections queued in
+    /// the kernel.
     pub(crate) fn resumes_first(&self) -> bool {
         matches!(
             self,
@@ -84,7 +87,8 @@ impl<'a> Operation<'a> {
                 | Operation::File(fs::FileOperation::Open { .. })
         );
         assert!(makes_one, "only accept and open return a descriptor");
-        // SAFETY: the kernel has created this descriptor for this operation, and its result is taken once.
+        // SAFETY: the kernel has created this descriptor for this operation, and its result is
+        // taken once.
         unsafe { OwnedFd::from_raw_fd(result.cast_signed()) }
     }
 }

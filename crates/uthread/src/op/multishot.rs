@@ -9,12 +9,13 @@ use rustix::event::PollFlags;
 use crate::resource::buffer_group::BufferGroup;
 use crate::resource::descriptor::Descriptor;
 
-/// A multishot operation. Only drivers that [have a ring](crate::driver::Driver::has_ring) support it.
+/// A multishot operation. Only drivers that [have a ring](crate::driver::Driver::has_ring) support
+/// it.
 pub(crate) enum MultishotOperation<'a> {
     /// Each completion is the descriptor of a connection.
     Accept { listener: Descriptor<'a> },
-    /// Each completion is a buffer of the group and the number of bytes in it; the last one is the end of the
-    /// stream.
+    /// Each completion is a buffer of the group and the number of bytes in it; the last one is the
+    /// end of the stream.
     Receive {
         socket: Descriptor<'a>,
         group: &'a BufferGroup,
@@ -30,11 +31,12 @@ pub(crate) enum MultishotOperation<'a> {
 pub(crate) struct Accepted(pub(crate) OwnedFd);
 
 impl Accepted {
-    /// Takes ownership of the descriptor in a result of [`MultishotOperation::Accept`]. Must be called once
-    /// per result.
+    /// Takes ownership of the descriptor in a result of [`MultishotOperation::Accept`]. Must be
+    /// called once per result.
     #[allow(unsafe_code, reason = "a result becomes an owned descriptor")]
     pub(crate) fn new(result: u32) -> Accepted {
-        // SAFETY: the kernel has created this descriptor for the operation, and its result is taken once.
+        // SAFETY: the kernel has created this descriptor for the operation, and its result is taken
+        // once.
         Accepted(unsafe { OwnedFd::from_raw_fd(result.cast_signed()) })
     }
 }

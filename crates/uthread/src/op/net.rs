@@ -17,8 +17,8 @@ pub(crate) fn receive_message_flags(peek: bool) -> libc::c_int {
     libc::MSG_CMSG_CLOEXEC | if peek { libc::MSG_PEEK } else { 0 }
 }
 
-/// A request on a socket, or on any descriptor that can be polled. Each kind has a type of its own, so that a driver matches the
-/// operation once.
+/// A request on a socket, or on any descriptor that can be polled. Each kind has a type of its own,
+/// so that a driver matches the operation once.
 pub(crate) enum SocketOperation<'a> {
     Accept(Accept<'a>),
     Connect(Connect<'a>),
@@ -49,8 +49,8 @@ pub(crate) struct Receive<'a> {
     pub(crate) buffer: &'a mut [u8],
     /// `true` to leave the bytes in the socket's queue.
     pub(crate) peek: bool,
-    /// `true` if a receive that returns fewer bytes than requested may mean that the queue is empty, as
-    /// for TCP. A driver that relies on this first queries the type of the socket.
+    /// `true` if a receive that returns fewer bytes than requested may mean that the queue is
+    /// empty, as for TCP. A driver that relies on this first queries the type of the socket.
     pub(crate) drains: bool,
 }
 

@@ -28,7 +28,8 @@ impl PeerAddress {
     #[allow(unsafe_code, reason = "the kernel's bytes are read as such")]
     pub(crate) fn bytes(&self) -> &[u8] {
         let length = (self.length as usize).min(size_of_val(&self.storage));
-        // SAFETY: the storage is completely initialized, has no padding, and is longer than `length`.
+        // SAFETY: the storage is completely initialized, has no padding, and is longer than
+        // `length`.
         unsafe { slice::from_raw_parts((&raw const self.storage).cast(), length) }
     }
 
@@ -43,7 +44,8 @@ impl PeerAddress {
             return Err(rustix::io::Errno::AFNOSUPPORT.into());
         }
         let storage = (&raw const self.storage).cast::<SocketAddrStorage>();
-        // SAFETY: the storage is completely initialized and longer than any length that the kernel reports.
+        // SAFETY: the storage is completely initialized and longer than any length that the kernel
+        // reports.
         let address = unsafe { SocketAddrAny::read(storage, self.length) };
         Ok(SocketAddr::try_from(address)?)
     }

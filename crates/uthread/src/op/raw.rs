@@ -1,15 +1,15 @@
 //! Raw requests: entries of the crate `io_uring`, built by the caller, and their results.
 //!
-//! They are checked before submission. Entries that would complete too early or never, or that would affect
-//! other requests, are rejected.
+//! They are checked before submission. Entries that would complete too early or never, or that
+//! would affect other requests, are rejected.
 
 use io_uring::squeue::{Entry, Flags};
 use io_uring::{cqueue, opcode};
 
 use super::CANCELLED_RESULTS;
 
-/// Maximum number of entries per operation: the size of the smallest submission queue, as linked entries must
-/// be submitted together.
+/// Maximum number of entries per operation: the size of the smallest submission queue, as linked
+/// entries must be submitted together.
 pub(crate) const ENTRIES_MAX: usize = 32;
 
 /// Entries that are submitted together, at most [`ENTRIES_MAX`]. Completes when all of them have.
@@ -103,15 +103,15 @@ impl Head {
     #[allow(unsafe_code, reason = "the crate lets nobody read an entry")]
     fn of(entry: &Entry) -> Head {
         const { assert!(size_of::<Head>() <= size_of::<Entry>()) };
-        // SAFETY: an entry is the kernel's structure, completely initialized, and these are its first fields:
-        // integers, and flags for which all bit patterns are valid.
+        // SAFETY: an entry is the kernel's structure, completely initialized, and these are its
+        // first fields: integers, and flags for which all bit patterns are valid.
         unsafe { *std::ptr::from_ref(entry).cast::<Head>() }
     }
 
     /// Returns `true` if the request may complete many times.
     fn is_multishot(self) -> bool {
-        // IORING_ACCEPT_MULTISHOT, IORING_RECV_MULTISHOT, IORING_POLL_ADD_MULTI, IORING_TIMEOUT_MULTISHOT and
-        // IORING_URING_CMD_MULTISHOT.
+        // IORING_ACCEPT_MULTISHOT, IORING_RECV_MULTISHOT, IORING_POLL_ADD_MULTI,
+        // IORING_TIMEOUT_MULTISHOT and IORING_URING_CMD_MULTISHOT.
         match self.opcode {
             opcode::Accept::CODE => self.priority & 1 != 0,
             opcode::Recv::CODE | opcode::RecvMsg::CODE => self.priority & 2 != 0,

@@ -2,11 +2,12 @@
 
 use crate::priorities::Priority;
 
-/// The first argument of `ioprio_set(2)` for one thread. Its number follows; zero is that of the caller.
+/// The first argument of `ioprio_set(2)` for one thread. Its number follows; zero is that of the
+/// caller.
 const WHO_PROCESS: libc::c_int = 1;
 
-/// Sets the I/O priority of the calling thread. Does nothing if the kernel refuses it, as a filter may: the order of the disk's
-/// queue is all that depends on it.
+/// Sets the I/O priority of the calling thread. Does nothing if the kernel refuses it, as a filter
+/// may: the order of the disk's queue is all that depends on it.
 #[allow(unsafe_code, reason = "a system call that no crate offers")]
 pub(super) fn set(priority: Priority) {
     let value = libc::c_int::from(priority.io_priority());

@@ -1,6 +1,7 @@
 //! Bounded pools of threads for calls that block.
 //!
-//! A pool grows on demand up to a limit, and shrinks when idle. There are several, so that slow calls of one kind do not delay others:
+//! A pool grows on demand up to a limit, and shrinks when idle. There are several, so that slow
+//! calls of one kind do not delay others:
 //!
 //! | pool | calls |
 //! | --- | --- |
@@ -8,8 +9,8 @@
 //! | [`files`], of the process | of this crate on files, which take as long as the disk does |
 //! | [`waits`], of the process | of this crate that wait for others: name resolution, file locks, the end of a thread or a process |
 //!
-//! A call that has not started can be withdrawn from its [`queue`]. There is one queue per priority, and an
-//! [`Arbiter`] chooses between them.
+//! A call that has not started can be withdrawn from its [`queue`]. There is one queue per
+//! priority, and an [`Arbiter`] chooses between them.
 
 mod io_priority;
 mod queue;
@@ -29,10 +30,12 @@ const FILE_THREADS_MAX: usize = 64;
 /// Such threads usually wait and do not compute, so that memory is the limit.
 const WAIT_THREADS_MAX: usize = 512;
 
-/// Longer than the pauses of a busy program, short enough that the stacks do not remain after a burst.
+/// Longer than the pauses of a busy program, short enough that the stacks do not remain after a
+/// burst.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// A call, or the body of a thread: threads with bodies of one type share the code that starts them. It must not panic.
+/// A call, or the body of a thread: threads with bodies of one type share the code that starts
+/// them. It must not panic.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// The limits of a pool.
@@ -198,8 +201,8 @@ impl Pool {
         lock(&self.state)
     }
 
-    /// Queues a job of this priority for a thread of the pool and returns its ticket. Runs it on the calling thread if no
-    /// thread can be started.
+    /// Queues a job of this priority for a thread of the pool and returns its ticket. Runs it on
+    /// the calling thread if no thread can be started.
     pub(crate) fn run(self: &Arc<Pool>, job: Job, priority: Priority) -> Ticket {
         let mut state = self.lock();
         let ticket = state.push(job, priority);

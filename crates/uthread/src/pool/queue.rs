@@ -5,8 +5,9 @@
 //!          --withdraw, by its submitter-> the submitter gets it back, and it never runs
 //! ```
 //!
-//! Both happen under the lock of the pool, so exactly one side gets the call. A call may borrow from its
-//! submitter, which returns only after it has withdrawn the call or was notified of its end.
+//! Both happen under the lock of the pool, so exactly one side gets the call. A call may borrow
+//! from its submitter, which returns only after it has withdrawn the call or was notified of its
+//! end.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +19,8 @@ pub(crate) struct Ticket(usize);
 
 /// A first-in, first-out queue. Bounded by the number of fibers, as each waits for one call.
 pub(crate) struct Queue<J> {
-    /// The places of the jobs, ordered by age, as tickets increase. A map, so that any call can be withdrawn quickly; of numbers,
-    /// so that it shares its code with the maps of stacks.
+    /// The places of the jobs, ordered by age, as tickets increase. A map, so that any call can be
+    /// withdrawn quickly; of numbers, so that it shares its code with the maps of stacks.
     places: BTreeMap<usize, usize>,
     jobs: Slab<J>,
     next: usize,

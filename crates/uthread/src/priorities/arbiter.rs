@@ -7,16 +7,18 @@
 //!             at NORMAL_IN_A_ROW_MAX, the next turn that is not urgent is one of background work
 //! ```
 //!
-//! So in any sequence of turns during which others wait, the urgent turns are at most [`URGENT_AHEAD_MAX`] more than the others. The
-//! README of `sched` derives the bounds of each priority.
+//! So in any sequence of turns during which others wait, the urgent turns are at most
+//! [`URGENT_AHEAD_MAX`] more than the others. The README of `sched` derives the bounds of each
+//! priority.
 
 use super::Priority;
 
-/// Maximum number of urgent turns in advance: half of a scheduler's batch, so that every batch has turns for others.
+/// Maximum number of urgent turns in advance: half of a scheduler's batch, so that every batch has
+/// turns for others.
 pub(crate) const URGENT_AHEAD_MAX: u32 = 32;
 
-/// Maximum number of normal turns in a row while background work waits: small enough that it makes progress, large
-/// enough that it takes an eighth of the normal work's turns at most.
+/// Maximum number of normal turns in a row while background work waits: small enough that it makes
+/// progress, large enough that it takes an eighth of the normal work's turns at most.
 pub(crate) const NORMAL_IN_A_ROW_MAX: u32 = 8;
 
 /// The state of one place where priorities take turns: a worker, or the queue of the thread pool.
@@ -36,8 +38,8 @@ impl Arbiter {
         }
     }
 
-    /// Chooses a priority among those of which something waits, in the order of [`Priority::ALL`]. Returns `None` if nothing
-    /// waits.
+    /// Chooses a priority among those of which something waits, in the order of [`Priority::ALL`].
+    /// Returns `None` if nothing waits.
     pub(crate) fn next(&mut self, [urgent, normal, background]: [bool; 3]) -> Option<Priority> {
         if !normal && !background {
             return urgent.then_some(Priority::Urgent);
@@ -104,7 +106,8 @@ mod tests {
         for seed in 0..200 {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut arbiter = Arbiter::new();
-            // Turns of each priority since this one waits at its head; a flood of urgent work most of the time.
+            // Turns of each priority since this one waits at its head; a flood of urgent work most
+            // of the time.
             let mut since = [[0_u32; 3]; 3];
             let mut waiting = [false; 3];
             for _ in 0..2000 {

@@ -1,7 +1,8 @@
 //! Prioritized of priority, and how they take turns.
 //!
-//! Outside the layers, as all of them have something to order: a fiber has a priority, and ready fibers, submissions and
-//! calls on the thread pool are ordered by it. The rule and its bounds are in the README of `sched`.
+//! Outside the layers, as all of them have something to order: a fiber has a priority, and ready
+//! fibers, submissions and calls on the thread pool are ordered by it. The rule and its bounds are
+//! in the README of `sched`.
 
 pub(crate) mod arbiter;
 mod by_priority;
@@ -41,8 +42,9 @@ impl Priority {
     pub(crate) const ALL: [Priority; 3] =
         [Priority::Urgent, Priority::Normal, Priority::Background];
 
-    /// Returns the kernel's I/O priority: the ends of the class *best effort*, which any process may use. Zero stands for the
-    /// priority of the process, whose default is in the middle of that class.
+    /// Returns the kernel's I/O priority: the ends of the class *best effort*, which any process
+    /// may use. Zero stands for the priority of the process, whose default is in the middle of that
+    /// class.
     pub(crate) fn io_priority(self) -> u16 {
         /// `IOPRIO_CLASS_BE`, with the levels 0 to 7 in the lower bits.
         const BEST_EFFORT: u16 = 2 << 13;

@@ -16,12 +16,12 @@ use crate::signal::Signal;
 use crate::sync::select::Exits;
 use crate::sync::selection::Sealed;
 
-/// A child process; the counterpart of [`std::process::Child`]. [`Command::spawn`](super::Command::spawn)
-/// creates it.
+/// A child process; the counterpart of [`std::process::Child`].
+/// [`Command::spawn`](super::Command::spawn) creates it.
 ///
-/// Dropping it neither kills the child nor waits for it, as in `std`: a child that has terminated and was not
-/// waited for remains a zombie until the program ends. The end of a fiber or of the runtime does not affect
-/// the child either.
+/// Dropping it neither kills the child nor waits for it, as in `std`: a child that has terminated
+/// and was not waited for remains a zombie until the program ends. The end of a fiber or of the
+/// runtime does not affect the child either.
 ///
 /// ```
 /// let mut child = uthread::process::Command::new("true").spawn()?;
@@ -66,8 +66,8 @@ impl Child {
     ///
     /// # Errors
     ///
-    /// `ESRCH` if the child was waited for by other means; any other error that `pidfd_send_signal(2)` or
-    /// `kill(2)` reports.
+    /// `ESRCH` if the child was waited for by other means; any other error that
+    /// `pidfd_send_signal(2)` or `kill(2)` reports.
     ///
     /// ```
     /// use std::os::unix::process::ExitStatusExt;
@@ -87,8 +87,9 @@ impl Child {
     ///
     /// # Errors
     ///
-    /// `PermissionDenied` (`EPERM`) if the child has changed its credentials; `ESRCH` if the child was waited
-    /// for by other means; any other error that `pidfd_send_signal(2)` or `kill(2)` reports.
+    /// `PermissionDenied` (`EPERM`) if the child has changed its credentials; `ESRCH` if the child
+    /// was waited for by other means; any other error that `pidfd_send_signal(2)` or `kill(2)`
+    /// reports.
     ///
     /// ```
     /// use std::os::unix::process::ExitStatusExt;
@@ -124,13 +125,14 @@ impl Child {
         self.inner.id()
     }
 
-    /// Waits until the child has terminated and returns its exit status. Later calls return the same status.
-    /// Closes the child's standard input first, as the child might wait for its end.
+    /// Waits until the child has terminated and returns its exit status. Later calls return the
+    /// same status. Closes the child's standard input first, as the child might wait for its end.
     ///
     /// # Errors
     ///
-    /// `ECHILD` if the child was waited for by other means, or if the program ignores `SIGCHLD`; `ECANCELED`
-    /// if the fiber is cancelled. A cancelled wait leaves the child running, and it can be waited for again.
+    /// `ECHILD` if the child was waited for by other means, or if the program ignores `SIGCHLD`;
+    /// `ECANCELED` if the fiber is cancelled. A cancelled wait leaves the child running, and it can
+    /// be waited for again.
     ///
     /// ```
     /// use uthread::process::{Command, Stdio};
@@ -182,13 +184,13 @@ impl Child {
         Ok(self.status)
     }
 
-    /// Waits until the child has terminated, and collects the output of its piped streams. Closes the child's
-    /// standard input first.
+    /// Waits until the child has terminated, and collects the output of its piped streams. Closes
+    /// the child's standard input first.
     ///
     /// # Errors
     ///
-    /// The errors of [`wait`](Child::wait), and any error that `read(2)` reports for a stream. The child
-    /// continues to run after an error.
+    /// The errors of [`wait`](Child::wait), and any error that `read(2)` reports for a stream. The
+    /// child continues to run after an error.
     ///
     /// ```
     /// use uthread::process::{Command, Stdio};

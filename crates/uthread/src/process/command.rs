@@ -11,12 +11,12 @@ use super::Child;
 use crate::sched::caller::cancellation;
 use crate::sched::features::offload;
 
-/// A builder for a child process; the counterpart of [`std::process::Command`]. The methods of `CommandExt`,
-/// a trait that only the `std` type can implement, are methods of this type.
+/// A builder for a child process; the counterpart of [`std::process::Command`]. The methods of
+/// `CommandExt`, a trait that only the `std` type can implement, are methods of this type.
 ///
-/// Starting a program takes until the kernel has loaded it, so in a fiber a pool thread does it. The child
-/// inherits the per-thread attributes of that thread, such as affinity, niceness, capabilities and
-/// namespaces.
+/// Starting a program takes until the kernel has loaded it, so in a fiber a pool thread does it.
+/// The child inherits the per-thread attributes of that thread, such as affinity, niceness,
+/// capabilities and namespaces.
 ///
 /// ```
 /// use uthread::process::Command;
@@ -27,8 +27,8 @@ use crate::sched::features::offload;
 /// ```
 pub struct Command {
     inner: std::process::Command,
-    /// The streams that the caller has set. The defaults of the others depend on the method that starts the
-    /// child.
+    /// The streams that the caller has set. The defaults of the others depend on the method that
+    /// starts the child.
     chosen: Chosen,
     runs_closures: bool,
 }
@@ -41,8 +41,8 @@ struct Chosen {
 }
 
 impl Command {
-    /// Creates a builder for `program`, a path or a name that is searched for in `PATH`. The child has no
-    /// arguments and inherits the environment and the working directory.
+    /// Creates a builder for `program`, a path or a name that is searched for in `PATH`. The child
+    /// has no arguments and inherits the environment and the working directory.
     ///
     /// ```
     /// use uthread::process::Command;
@@ -205,10 +205,10 @@ impl Command {
     ///
     /// # Errors
     ///
-    /// `NotFound` if there is no such program; `PermissionDenied` if it may not be executed; `E2BIG` if the
-    /// arguments and the environment are too long; `EMFILE` if there is no free descriptor; `WouldBlock`
-    /// (`EAGAIN`) at the limit of processes; `InvalidInput` if an argument contains a NUL byte; any other
-    /// error that `fork(2)` or `execve(2)` reports.
+    /// `NotFound` if there is no such program; `PermissionDenied` if it may not be executed;
+    /// `E2BIG` if the arguments and the environment are too long; `EMFILE` if there is no free
+    /// descriptor; `WouldBlock` (`EAGAIN`) at the limit of processes; `InvalidInput` if an argument
+    /// contains a NUL byte; any other error that `fork(2)` or `execve(2)` reports.
     ///
     /// ```
     /// use uthread::{io::ErrorKind, process::Command};
@@ -223,7 +223,8 @@ impl Command {
         self.start(Stdio::inherit, Stdio::inherit)
     }
 
-    /// Starts the child, waits until it has terminated, and returns its exit status and collected output.
+    /// Starts the child, waits until it has terminated, and returns its exit status and collected
+    /// output.
     ///
     /// # Errors
     ///
@@ -258,8 +259,8 @@ impl Command {
         self.choose_rest(input, output);
         let inner = &mut self.inner;
         let child = if self.runs_closures {
-            // On the calling thread: a parent-death signal (`PR_SET_PDEATHSIG`) is bound to the thread that
-            // forks.
+            // On the calling thread: a parent-death signal (`PR_SET_PDEATHSIG`) is bound to the
+            // thread that forks.
             cancellation::refusal().map_or_else(|| inner.spawn(), Err)
         } else {
             offload::perform(|| inner.spawn())
@@ -380,14 +381,14 @@ impl Command {
 
     /// Runs a closure in the child between `fork` and `exec`.
     ///
-    /// The calling thread then forks the whole process itself; in a fiber this is the worker, whose other
-    /// fibers wait meanwhile. A child that sets a parent-death signal (`PR_SET_PDEATHSIG`) receives it when
-    /// that thread ends, which is at the end of the runtime.
+    /// The calling thread then forks the whole process itself; in a fiber this is the worker, whose
+    /// other fibers wait meanwhile. A child that sets a parent-death signal (`PR_SET_PDEATHSIG`)
+    /// receives it when that thread ends, which is at the end of the runtime.
     ///
     /// # Safety
     ///
-    /// The contract of `std`'s method: the closure may only do what is permitted in a signal handler. In
-    /// particular it must not allocate or call this crate.
+    /// The contract of `std`'s method: the closure may only do what is permitted in a signal
+    /// handler. In particular it must not allocate or call this crate.
     ///
     /// ```
     /// use uthread::{io, process::Command};
@@ -410,8 +411,8 @@ impl Command {
 
     /// Replaces the calling process with the program. Returns only if that fails.
     ///
-    /// Nothing is unwound, and buffered output is lost. As in `std`, a failure may leave the process with the
-    /// streams, working directory or user of the child.
+    /// Nothing is unwound, and buffered output is lost. As in `std`, a failure may leave the
+    /// process with the streams, working directory or user of the child.
     ///
     /// ```
     /// let error = uthread::process::Command::new("no such program").exec();

@@ -1,9 +1,10 @@
 //! Child processes, with the names of `std::process`.
 //!
-//! A fiber that starts a child, waits for it or communicates with it is suspended meanwhile. Items that need
-//! no replacement are re-exported from `std` ([`Stdio`], [`ExitStatus`], [`Output`], [`id`]). A child is
-//! waited for and signalled through a *pidfd*, a descriptor that refers to this process only, so a reused
-//! process ID cannot hit another process. Signal dispositions are not changed, `SIGCHLD` included.
+//! A fiber that starts a child, waits for it or communicates with it is suspended meanwhile. Items
+//! that need no replacement are re-exported from `std` ([`Stdio`], [`ExitStatus`], [`Output`],
+//! [`id`]). A child is waited for and signalled through a *pidfd*, a descriptor that refers to this
+//! process only, so a reused process ID cannot hit another process. Signal dispositions are not
+//! changed, `SIGCHLD` included.
 //!
 //! ```
 //! use uthread::io::{BufRead, BufReader, Write};
@@ -36,10 +37,12 @@ pub use pipes::{ChildStderr, ChildStdin, ChildStdout};
 
 use crate::sched::caller;
 
-/// Terminates the process with an exit code; the counterpart of [`std::process::exit`]. No fiber is unwound.
+/// Terminates the process with an exit code; the counterpart of [`std::process::exit`]. No fiber is
+/// unwound.
 ///
-/// The destructors of the calling thread's `thread_local!` values run on the stack of the calling fiber.
-/// Their calls block the thread, as outside the runtime: the worker runs no other fiber any more.
+/// The destructors of the calling thread's `thread_local!` values run on the stack of the calling
+/// fiber. Their calls block the thread, as outside the runtime: the worker runs no other fiber any
+/// more.
 ///
 /// ```
 /// if let Err(error) = uthread::fs::metadata("Cargo.toml") {

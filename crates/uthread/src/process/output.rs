@@ -1,7 +1,8 @@
-//! Reading both output streams of a child concurrently: a child may block on a stream that is not read.
+//! Reading both output streams of a child concurrently: a child may block on a stream that is not
+//! read.
 //!
-//! The parent's ends are made non-blocking, which does not affect the child's ends. One operation waits for
-//! either stream: it polls an epoll instance that contains both.
+//! The parent's ends are made non-blocking, which does not affect the child's ends. One operation
+//! waits for either stream: it polls an epoll instance that contains both.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,8 +29,8 @@ pub(super) fn read_all(stream: Option<Stream>) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// `EMFILE` if the process has no free descriptor; any other error that `epoll_create1(2)`, `epoll_ctl(2)` or
-/// `read(2)` reports.
+/// `EMFILE` if the process has no free descriptor; any other error that `epoll_create1(2)`,
+/// `epoll_ctl(2)` or `read(2)` reports.
 pub(super) fn read_both(first: &Stream, second: &Stream) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let either: Stream = epoll::create(CreateFlags::CLOEXEC).map(OwnedFd::into)?;
     let mut sources = [Source::new(first, &either)?, Source::new(second, &either)?];

@@ -25,8 +25,9 @@ pub(super) struct Pidfd {
 }
 
 impl Pidfd {
-    /// Opens a pidfd for a child that was not waited for. Returns `None` if the kernel does not support it
-    /// (before 5.4), if the child was waited for by other means, or if no descriptor is free.
+    /// Opens a pidfd for a child that was not waited for. Returns `None` if the kernel does not
+    /// support it (before 5.4), if the child was waited for by other means, or if no descriptor is
+    /// free.
     pub(super) fn new(child: &std::process::Child) -> Option<Pidfd> {
         let fd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok()?;
         let pidfd = Pidfd {

@@ -2,8 +2,8 @@
 
 use crate::io::stream::{Stream, impl_read, impl_stream, impl_write};
 
-/// The write end of a child's standard input; the counterpart of [`std::process::ChildStdin`]. The child
-/// reads the end of input when this is dropped.
+/// The write end of a child's standard input; the counterpart of [`std::process::ChildStdin`]. The
+/// child reads the end of input when this is dropped.
 ///
 /// ```
 /// use uthread::io::Write;

@@ -5,8 +5,8 @@
 //!   the kernel takes at its head <-- tail: this process provides a buffer
 //! ```
 //!
-//! A buffer belongs to the kernel from the time it is provided until a completion names it, and to this
-//! process from then on. The memory remains valid until the ring has released the group.
+//! A buffer belongs to the kernel from the time it is provided until a completion names it, and to
+//! this process from then on. The memory remains valid until the ring has released the group.
 
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
@@ -42,8 +42,8 @@ impl BufferGroup {
     }
 
     /// Creates a group of `count` buffers, a power of two up to 32768, in registered memory of
-    /// [`bytes`](BufferGroup::bytes) bytes. All buffers belong to the kernel as soon as it knows the
-    /// [address](BufferGroup::address).
+    /// [`bytes`](BufferGroup::bytes) bytes. All buffers belong to the kernel as soon as it knows
+    /// the [address](BufferGroup::address).
     pub(crate) fn new(registration: Registration, count: u16, size: u32) -> BufferGroup {
         assert!(count.is_power_of_two(), "as the kernel wants it");
         let group = BufferGroup {
@@ -95,9 +95,9 @@ impl BufferGroup {
         let entries = self.start().cast::<BufRingEntry>();
         // SAFETY: there are as many entries as buffers.
         let entry = unsafe { entries.add(usize::from(*given & (self.count - 1))) };
-        // SAFETY: zeroes are valid, so the entry is initialized. The kernel reads it only once the tail is
-        // beyond it, and all writes happen under the lock. Its last field, which may be the tail, is not
-        // written.
+        // SAFETY: zeroes are valid, so the entry is initialized. The kernel reads it only once the
+        // tail is beyond it, and all writes happen under the lock. Its last field, which may be the
+        // tail, is not written.
         let entry = unsafe { &mut *entry.as_ptr() };
         entry.set_addr(buffer);
         entry.set_len(self.size);
@@ -105,10 +105,11 @@ impl BufferGroup {
         *given = given.wrapping_add(1);
         // SAFETY: the entries are initialized, and this is the first.
         let tail = unsafe { BufRingEntry::tail(entries.as_ptr()) }.cast_mut();
-        // SAFETY: it is aligned, lives as long as the pages, and is accessed only atomically and by the
-        // kernel.
+        // SAFETY: it is aligned, lives as long as the pages, and is accessed only atomically and by
+        // the kernel.
         let tail = unsafe { AtomicU16::from_ptr(tail) };
-        // Release pairs with the kernel's acquire when it takes a buffer, so that the kernel sees the entry.
+        // Release pairs with the kernel's acquire when it takes a buffer, so that the kernel sees
+        // the entry.
         tail.store(*given, Ordering::Release);
     }
 
@@ -134,8 +135,8 @@ impl Filled {
     #[allow(unsafe_code, reason = "memory that was shared with the kernel")]
     pub(crate) fn bytes(&self) -> &[u8] {
         let start = self.group.buffer(self.id);
-        // SAFETY: this process owns the buffer until it is provided again, so it is not written. It is
-        // initialized, by the kernel or with zeroes, and `length` bytes long.
+        // SAFETY: this process owns the buffer until it is provided again, so it is not written. It
+        // is initialized, by the kernel or with zeroes, and `length` bytes long.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.length) }
     }
 }

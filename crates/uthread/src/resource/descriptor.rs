@@ -33,26 +33,26 @@ impl FdState {
     }
 }
 
-/// Driver state of a descriptor. It is kept by the owner of the descriptor and not looked up by number: the
-/// number may come to refer to another file, and drivers are not notified of that.
+/// Driver state of a descriptor. It is kept by the owner of the descriptor and not looked up by
+/// number: the number may come to refer to another file, and drivers are not notified of that.
 #[derive(Debug)]
 pub(crate) struct FdState {
-    /// The driver that watches the descriptor for readiness. Relaxed throughout: a driver acts only on its
-    /// own number, which it has written itself.
+    /// The driver that watches the descriptor for readiness. Relaxed throughout: a driver acts only
+    /// on its own number, which it has written itself.
     driver: AtomicU32,
-    /// The ring that the file is registered with, and its slot. Set by the exclusive owner of the descriptor,
-    /// so no operation on it is in flight.
+    /// The ring that the file is registered with, and its slot. Set by the exclusive owner of the
+    /// descriptor, so no operation on it is in flight.
     slot: Option<(NonZeroU32, u16)>,
     /// `true` if the file was opened for direct I/O. Set like `slot`.
     is_direct: bool,
-    /// Set once the device has refused to be polled for completions. Relaxed: a late reader only tries once
-    /// more.
+    /// Set once the device has refused to be polled for completions. Relaxed: a late reader only
+    /// tries once more.
     refuses_polling: AtomicBool,
-    /// Number of receives so far, counted up to the threshold of a long-lived connection. Relaxed: the exact
-    /// number does not matter.
+    /// Number of receives so far, counted up to the threshold of a long-lived connection. Relaxed:
+    /// the exact number does not matter.
     receives: AtomicU8,
-    /// A cached answer: whether a receive that returns fewer bytes than requested has emptied the queue.
-    /// Relaxed: a late reader only asks again.
+    /// A cached answer: whether a receive that returns fewer bytes than requested has emptied the
+    /// queue. Relaxed: a late reader only asks again.
     drains: AtomicU8,
 }
 
@@ -87,8 +87,8 @@ impl FdState {
         self.slot = slot;
     }
 
-    /// Returns `true` if the driver of this number watches the descriptor. The number is neither zero nor the
-    /// maximum.
+    /// Returns `true` if the driver of this number watches the descriptor. The number is neither
+    /// zero nor the maximum.
     pub(crate) fn is(&self, driver: u32) -> bool {
         debug_assert!(driver != Self::NOBODY && driver != Self::IMPOSSIBLE);
         self.driver.load(Ordering::Relaxed) == driver
@@ -118,8 +118,8 @@ impl FdState {
         lasts
     }
 
-    /// Returns `true` if a receive that returns fewer bytes than requested empties the queue. Calls `ask` to
-    /// find out, once.
+    /// Returns `true` if a receive that returns fewer bytes than requested empties the queue. Calls
+    /// `ask` to find out, once.
     pub(crate) fn drains(&self, ask: impl FnOnce() -> bool) -> bool {
         match self.drains.load(Ordering::Relaxed) {
             Self::UNKNOWN => {

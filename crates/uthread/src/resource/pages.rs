@@ -47,8 +47,8 @@ impl Pages {
 impl Drop for Pages {
     #[allow(unsafe_code, reason = "the end of the mapping")]
     fn drop(&mut self) {
-        // SAFETY: `new` has mapped it with this length, and nothing refers to it: borrows of it do not
-        // outlive it.
+        // SAFETY: `new` has mapped it with this length, and nothing refers to it: borrows of it do
+        // not outlive it.
         let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
         debug_assert!(unmapped.is_ok(), "a mapping of ours can be undone");
     }

@@ -1,7 +1,8 @@
 //! Resources registered with a ring, each at a slot in the table of its kind.
 //!
-//! A [`Registration`] may be dropped on any thread. This passes the resource to the ring's [`Reclaimer`]. The
-//! ring's owner collects it there, as it alone may unregister it from the ring, and frees it afterwards.
+//! A [`Registration`] may be dropped on any thread. This passes the resource to the ring's
+//! [`Reclaimer`]. The ring's owner collects it there, as it alone may unregister it from the ring,
+//! and frees it afterwards.
 
 use std::fmt;
 use std::mem;
@@ -94,8 +95,8 @@ impl Reclaimer {
         }
         let is_first = state.retired.is_empty();
         state.retired.push((slot, resource));
-        // The owner checks before it sleeps, so only other threads have to wake it, and only once until it
-        // has checked.
+        // The owner checks before it sleeps, so only other threads have to wake it, and only once
+        // until it has checked.
         if let Some(wake) = &state.wake
             && is_first
             && !self.is_owner()

@@ -14,8 +14,8 @@ use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::caller::spawn;
 use crate::sched::features::multishot_queue::Decode;
 
-/// Listeners that [`accept`] works on. See the example there. The trait is sealed: it cannot be implemented for
-/// other types.
+/// Listeners that [`accept`] works on. See the example there. The trait is sealed: it cannot be
+/// implemented for other types.
 pub trait Listener: AsFd + sealed::Sealed {
     /// The type of an accepted connection.
     type Stream;
@@ -58,19 +58,19 @@ impl Listener for UnixListener {
     }
 }
 
-/// Returns an endless iterator over the connections of a listener, accepted through a single multishot
-/// request. Without a ring, or if the kernel does not support the request, each connection is accepted by a
-/// call of its own.
+/// Returns an endless iterator over the connections of a listener, accepted through a single
+/// multishot request. Without a ring, or if the kernel does not support the request, each
+/// connection is accepted by a call of its own.
 ///
-/// The kernel accepts connections before they are asked for. When 64 accepted connections are queued, the
-/// request is cancelled; it is submitted again once they are taken. Dropping the iterator closes the
-/// connections in the queue: call [`stop`](Accept::stop) first to take them.
+/// The kernel accepts connections before they are asked for. When 64 accepted connections are
+/// queued, the request is cancelled; it is submitted again once they are taken. Dropping the
+/// iterator closes the connections in the queue: call [`stop`](Accept::stop) first to take them.
 ///
 /// # Errors
 ///
-/// The items are the errors of [`TcpListener::accept`]: for example `EMFILE` if no descriptor is free, or
-/// `ECANCELED` if the fiber is cancelled. The listener remains usable, and the iterator can continue after an
-/// error.
+/// The items are the errors of [`TcpListener::accept`]: for example `EMFILE` if no descriptor is
+/// free, or `ECANCELED` if the fiber is cancelled. The listener remains usable, and the iterator
+/// can continue after an error.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -99,8 +99,8 @@ pub fn accept<L: Listener>(listener: &L) -> Accept<'_, L> {
 
 /// An iterator over the connections of a listener. See the example of [`accept`].
 ///
-/// Dropping it cancels the request and closes accepted connections that were not taken. To take them, call
-/// [`stop`](Accept::stop) first.
+/// Dropping it cancels the request and closes accepted connections that were not taken. To take
+/// them, call [`stop`](Accept::stop) first.
 ///
 /// It is not `Send`, as the request belongs to the worker of its fiber:
 ///
@@ -132,9 +132,9 @@ pub struct Accept<'a, L: Listener> {
 }
 
 impl<L: Listener> Accept<'_, L> {
-    /// Cancels the request and returns when the kernel accepts no more connections. The connections accepted
-    /// before can still be taken; after them the iterator returns `None`. Later connections remain in the
-    /// kernel's queue.
+    /// Cancels the request and returns when the kernel accepts no more connections. The connections
+    /// accepted before can still be taken; after them the iterator returns `None`. Later
+    /// connections remain in the kernel's queue.
     ///
     /// ```
     /// use uthread::{net::{TcpListener, TcpStream}, ring};
@@ -203,8 +203,8 @@ struct Connections;
 impl Decode for Connections {
     type Item = Accepted;
 
-    /// About as many as a batch of fibers takes in one round of the worker. Each holds a descriptor, which
-    /// are scarce.
+    /// About as many as a batch of fibers takes in one round of the worker. Each holds a
+    /// descriptor, which are scarce.
     const BACKLOG_MAX: usize = 64;
 
     fn decode(&self, result: u32, _: Option<u16>, _: Option<&mut Accepted>) -> Option<Accepted> {

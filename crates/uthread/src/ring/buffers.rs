@@ -13,12 +13,13 @@ const COUNT_MAX: u16 = 1 << 15;
 
 /// A ring of receive buffers, which the kernel assigns to requests when data arrives.
 ///
-/// A few buffers thus serve many connections, whereas each pending read needs a buffer of its own. Only
-/// fibers on the worker that created the ring use it; if fibers do not [migrate](crate::Builder::migrating),
-/// create one on each worker. Fibers on other workers and drivers receive into memory of their own.
+/// A few buffers thus serve many connections, whereas each pending read needs a buffer of its own.
+/// Only fibers on the worker that created the ring use it; if fibers do not
+/// [migrate](crate::Builder::migrating), create one on each worker. Fibers on other workers and
+/// drivers receive into memory of their own.
 ///
-/// The memory remains valid until the kernel no longer needs it, in whatever order values are dropped or
-/// leaked. See the example of [`receive()`](super::receive()).
+/// The memory remains valid until the kernel no longer needs it, in whatever order values are
+/// dropped or leaked. See the example of [`receive()`](super::receive()).
 pub struct BufferRing {
     /// `None` if there is no ring, or if it does not support such buffers.
     group: Option<Arc<BufferGroup>>,
@@ -27,12 +28,13 @@ pub struct BufferRing {
 }
 
 impl BufferRing {
-    /// Creates `count` buffers of `size` bytes each. A page takes memory only once data was received into it.
+    /// Creates `count` buffers of `size` bytes each. A page takes memory only once data was
+    /// received into it.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if `count` is not a power of two of at most 32768, or if `size` is zero or more than 1
-    /// GiB.
+    /// `InvalidInput` if `count` is not a power of two of at most 32768, or if `size` is zero or
+    /// more than 1 GiB.
     ///
     /// ```
     /// let buffers = uthread::ring::BufferRing::new(64, 4096)?;
@@ -77,8 +79,8 @@ impl fmt::Debug for BufferRing {
     }
 }
 
-/// A chunk of received bytes. Dropping it returns its buffer to the kernel. If no buffer is left because many
-/// chunks are kept, further chunks are received into memory of their own.
+/// A chunk of received bytes. Dropping it returns its buffer to the kernel. If no buffer is left
+/// because many chunks are kept, further chunks are received into memory of their own.
 ///
 /// ```
 /// use std::io::Write;

@@ -1,17 +1,18 @@
-//! io_uring features that `std` has no counterpart for: multishot requests, registered memory and files, and
-//! raw requests.
+//! io_uring features that `std` has no counterpart for: multishot requests, registered memory and
+//! files, and raw requests.
 //!
-//! [`accept`], [`receive`] and [`poll`] are iterators over the completions of a multishot request. If the
-//! driver or the kernel does not support the request, they submit a new one for each item.
+//! [`accept`], [`receive`] and [`poll`] are iterators over the completions of a multishot request.
+//! If the driver or the kernel does not support the request, they submit a new one for each item.
 //!
-//! [`RegisteredBuffer`] and [`RegisteredFile`] save the kernel work on memory and files that are used
-//! repeatedly. They also work where registration is not possible. [`read_file`] and
+//! [`RegisteredBuffer`] and [`RegisteredFile`] save the kernel work on memory and files that are
+//! used repeatedly. They also work where registration is not possible. [`read_file`] and
 //! [`read_file_beneath`] open, read and close a file by one submission, and [`nop`] does nothing.
 //!
-//! The other functions are for programs that use io_uring directly: [`submit`] executes any request that the
-//! crate [`io_uring`] can build, and suspends the fiber until it has completed; [`submit_all`] executes
-//! several requests, linked or not. Both need a fiber on [`Driver::Uring`](crate::Driver::Uring) and
-//! otherwise return [`Unsupported`](std::io::ErrorKind::Unsupported) with a remedy. [`supported`] queries the
+//! The other functions are for programs that use io_uring directly: [`submit`] executes any request
+//! that the crate [`io_uring`] can build, and suspends the fiber until it has completed;
+//! [`submit_all`] executes several requests, linked or not. Both need a fiber on
+//! [`Driver::Uring`](crate::Driver::Uring) and otherwise return
+//! [`Unsupported`](std::io::ErrorKind::Unsupported) with a remedy. [`supported`] queries the
 //! kernel.
 
 mod accept;

@@ -9,8 +9,8 @@ use crate::op::raw::RawRequest;
 use crate::sched::caller::turn;
 use crate::sched::features::ring;
 
-/// Submits a request that does nothing, and returns when it has completed. Without a ring, other fibers run
-/// once.
+/// Submits a request that does nothing, and returns when it has completed. Without a ring, other
+/// fibers run once.
 ///
 /// It takes one round of the worker and measures the minimum cost of a request.
 ///

@@ -60,16 +60,17 @@ impl BitOr for Events {
     }
 }
 
-/// Returns an endless iterator over the readiness events of a descriptor, through a single multishot request.
-/// Without a ring, or if the kernel does not support the request, each wait is a request of its own.
+/// Returns an endless iterator over the readiness events of a descriptor, through a single
+/// multishot request. Without a ring, or if the kernel does not support the request, each wait is a
+/// request of its own.
 ///
-/// An item contains the events since the previous item. An event may be reported again without new data, so
-/// read or write without waiting until the call returns `WouldBlock`.
+/// An item contains the events since the previous item. An event may be reported again without new
+/// data, so read or write without waiting until the call returns `WouldBlock`.
 ///
 /// # Errors
 ///
-/// The items are `ECANCELED` if the fiber is cancelled, and any other error that the kernel reports for the
-/// request.
+/// The items are `ECANCELED` if the fiber is cancelled, and any other error that the kernel reports
+/// for the request.
 ///
 /// ```
 /// use std::io::Write;
@@ -93,8 +94,8 @@ pub fn poll<F: AsFd>(descriptor: &F, events: Events) -> Poll<'_> {
     }
 }
 
-/// An iterator over the readiness events of a descriptor. See the example of [`poll`]. Dropping it cancels
-/// the request.
+/// An iterator over the readiness events of a descriptor. See the example of [`poll`]. Dropping it
+/// cancels the request.
 ///
 /// It is not `Send`, as the request belongs to the worker of its fiber:
 ///

@@ -20,17 +20,18 @@ use crate::sched::features::ring;
 
 /// Reads the beginning of a file into `buffer` and returns the number of bytes read.
 ///
-/// It does the work of three calls: open, read and close. A ring performs them by one submission and without
-/// using a descriptor of the process. Programs that read many small files are limited by these calls.
+/// It does the work of three calls: open, read and close. A ring performs them by one submission
+/// and without using a descriptor of the process. Programs that read many small files are limited
+/// by these calls.
 ///
-/// If the buffer is filled, the file may be longer. As with any read, a pipe and some files in `/proc` may
-/// return fewer bytes than they have.
+/// If the buffer is filled, the file may be longer. As with any read, a pipe and some files in
+/// `/proc` may return fewer bytes than they have.
 ///
 /// # Errors
 ///
-/// `InvalidInput` if the path contains a NUL byte; `NotFound`, `PermissionDenied` or any other error of
-/// [`File::open`](crate::fs::File::open); `IsADirectory` or any other error that `read(2)` reports;
-/// `ECANCELED` if the fiber is cancelled, in which case no file remains open.
+/// `InvalidInput` if the path contains a NUL byte; `NotFound`, `PermissionDenied` or any other
+/// error of [`File::open`](crate::fs::File::open); `IsADirectory` or any other error that `read(2)`
+/// reports; `ECANCELED` if the fiber is cancelled, in which case no file remains open.
 ///
 /// ```
 /// let mut buffer = [0; 64 * 1024];
@@ -46,15 +47,18 @@ pub fn read_file<P: AsRef<Path>>(path: P, buffer: &mut [u8]) -> io::Result<usize
     }
 }
 
-/// Reads the beginning of a file beneath `directory` into `buffer` and returns the number of bytes read.
+/// Reads the beginning of a file beneath `directory` into `buffer` and returns the number of bytes
+/// read.
 ///
-/// It works like [`read_file`] on the paths of [`Dir::open_beneath`], and resolves only what follows the open directory. Programs
-/// that read all files of a directory save the resolution of its own path.
+/// It works like [`read_file`] on the paths of [`Dir::open_beneath`], and resolves only what
+/// follows the open directory. Programs that read all files of a directory save the resolution of
+/// its own path.
 ///
 /// # Errors
 ///
-/// The errors of [`read_file`]; `CrossesDevices` (`EXDEV`) if the path leads out of the directory; `WouldBlock` (`EAGAIN`) if
-/// a concurrent rename disturbed each of several attempts to resolve the path.
+/// The errors of [`read_file`]; `CrossesDevices` (`EXDEV`) if the path leads out of the directory;
+/// `WouldBlock` (`EAGAIN`) if a concurrent rename disturbed each of several attempts to resolve the
+/// path.
 ///
 /// ```
 /// use std::io::ErrorKind;
@@ -110,8 +114,8 @@ const FROM_BENEATH: OpenHow = OpenHow {
     ..FROM_ANYWHERE
 };
 
-/// Submits a chain of requests. The path, the buffer and the table entry remain valid until the chain has
-/// completed.
+/// Submits a chain of requests. The path, the buffer and the table entry remain valid until the
+/// chain has completed.
 fn read_at_once(
     directory: BorrowedFd<'_>,
     path: &CStr,
@@ -128,7 +132,8 @@ fn read_at_once(
     let read = opcode::Read::new(Fixed(file), buffer.as_mut_ptr(), length).offset(CURRENT_POSITION);
     let mut requests = [
         open.build().flags(Flags::IO_LINK),
-        // A hard link, so that the file is closed in any case: a short read would break a plain link.
+        // A hard link, so that the file is closed in any case: a short read would break a plain
+        // link.
         read.build().flags(Flags::IO_HARDLINK),
         opcode::Close::new(Fixed(file)).build(),
     ]

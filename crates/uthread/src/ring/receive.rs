@@ -18,23 +18,23 @@ use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::caller::{self, wait};
 use crate::sched::features::multishot_queue::Decode;
 
-/// Returns an iterator over the chunks that arrive on a stream, received through a single multishot request,
-/// until the peer has shut down writing. Without a ring, or if the kernel does not support the request, each
-/// chunk is received by a call of its own.
+/// Returns an iterator over the chunks that arrive on a stream, received through a single multishot
+/// request, until the peer has shut down writing. Without a ring, or if the kernel does not support
+/// the request, each chunk is received by a call of its own.
 ///
-/// The kernel receives data before it is asked for, into `buffers`. When 16 chunks are queued, the request is
-/// cancelled; it is submitted again once they are taken, so flow control makes the peer of a slow reader
-/// wait. If no buffer is free, a chunk is received into memory of its own.
+/// The kernel receives data before it is asked for, into `buffers`. When 16 chunks are queued, the
+/// request is cancelled; it is submitted again once they are taken, so flow control makes the peer
+/// of a slow reader wait. If no buffer is free, a chunk is received into memory of its own.
 ///
 /// The iterator waits even if the stream is non-blocking.
 ///
-/// Do not read from the stream by other means while the iterator exists: which reader receives which bytes is
-/// unspecified.
+/// Do not read from the stream by other means while the iterator exists: which reader receives
+/// which bytes is unspecified.
 ///
 /// # Errors
 ///
-/// The items are `WouldBlock` after the [timeout](Receive::set_timeout), which loses no data; `ECANCELED` if
-/// the fiber is cancelled; and any other error that `recv(2)` reports.
+/// The items are `WouldBlock` after the [timeout](Receive::set_timeout), which loses no data;
+/// `ECANCELED` if the fiber is cancelled; and any other error that `recv(2)` reports.
 ///
 /// ```
 /// use std::io::Write;
@@ -71,8 +71,8 @@ pub fn receive<'a, S: AsFd>(socket: &'a S, buffers: &'a BufferRing) -> Receive<'
 
 /// An iterator over the chunks that arrive on a stream. See the example of [`receive`].
 ///
-/// Dropping it cancels the request and discards received chunks that were not taken. To take them, call
-/// [`stop`](Receive::stop) first.
+/// Dropping it cancels the request and discards received chunks that were not taken. To take them,
+/// call [`stop`](Receive::stop) first.
 ///
 /// It is not `Send`, as the request belongs to the worker of its fiber:
 ///
@@ -146,8 +146,9 @@ impl Receive<'_> {
         Ok(())
     }
 
-    /// Cancels the request and returns when the kernel receives no more data. The chunks received before can
-    /// still be taken; after them the iterator returns `None`. Later data remains in the socket.
+    /// Cancels the request and returns when the kernel receives no more data. The chunks received
+    /// before can still be taken; after them the iterator returns `None`. Later data remains in the
+    /// socket.
     ///
     /// ```
     /// use std::io::{Read, Write};
@@ -263,15 +264,16 @@ impl fmt::Debug for Receive<'_> {
     }
 }
 
-/// Decodes completions that fill buffers of this group. Keeps the group alive until the request has ended.
+/// Decodes completions that fill buffers of this group. Keeps the group alive until the request has
+/// ended.
 struct Received(Arc<BufferGroup>);
 
 impl Decode for Received {
     /// `None` at the end of the stream.
     type Item = Option<Filled>;
 
-    /// Per connection: two or three times the number of chunks that arrive between two turns of its fiber,
-    /// and a small part of the shared buffers.
+    /// Per connection: two or three times the number of chunks that arrive between two turns of its
+    /// fiber, and a small part of the shared buffers.
     const BACKLOG_MAX: usize = 16;
 
     fn decode(

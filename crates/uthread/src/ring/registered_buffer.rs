@@ -12,16 +12,18 @@ use crate::sched::features::ring;
 
 /// A byte slice that is registered with the ring of a worker.
 ///
-/// The kernel looks up and locks the pages of registered memory once, instead of for each read and write of a
-/// file. [Direct I/O](crate::fs::OpenOptions::direct) gains most; reads from the page cache gain nothing.
+/// The kernel looks up and locks the pages of registered memory once, instead of for each read and
+/// write of a file. [Direct I/O](crate::fs::OpenOptions::direct) gains most; reads from the page
+/// cache gain nothing.
 ///
-/// Use it like any slice, whole or in part, with a [`File`](crate::fs::File) or a pipe. It starts at a page
-/// boundary, as direct I/O requires, and is initially all zeroes. The registration belongs to the worker on
-/// which the buffer was created: on other workers, threads and drivers, the calls work as with any memory.
+/// Use it like any slice, whole or in part, with a [`File`](crate::fs::File) or a pipe. It starts
+/// at a page boundary, as direct I/O requires, and is initially all zeroes. The registration
+/// belongs to the worker on which the buffer was created: on other workers, threads and drivers,
+/// the calls work as with any memory.
 ///
-/// Registered memory is locked and counts against the limit of the process (`ulimit -l`). If the limit is too
-/// low, if the ring has 256 such buffers, or for more than 1 GiB, the memory is not registered;
-/// [`is_registered`](RegisteredBuffer::is_registered) reports this.
+/// Registered memory is locked and counts against the limit of the process (`ulimit -l`). If the
+/// limit is too low, if the ring has 256 such buffers, or for more than 1 GiB, the memory is not
+/// registered; [`is_registered`](RegisteredBuffer::is_registered) reports this.
 ///
 /// ```
 /// use std::os::unix::fs::FileExt;
@@ -121,8 +123,8 @@ impl Deref for RegisteredBuffer {
 
     #[allow(unsafe_code, reason = "a slice of a mapping that it owns")]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping is owned exclusively, initialized with zeroes, and `length` bytes long. The
-        // kernel accesses it only during calls that borrow the slice.
+        // SAFETY: the mapping is owned exclusively, initialized with zeroes, and `length` bytes
+        // long. The kernel accesses it only during calls that borrow the slice.
         unsafe { slice::from_raw_parts(self.start().as_ptr(), self.length) }
     }
 }

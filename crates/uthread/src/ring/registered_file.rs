@@ -9,9 +9,9 @@ use crate::resource::descriptor::{FdState, HasFdState};
 use crate::resource::registration::Registration;
 use crate::sched::features::ring;
 
-/// Types that a [`RegisteredFile`] can wrap: a [`File`](crate::fs::File), a socket of [`net`](crate::net), an
-/// end of a [`pipe`](crate::io::pipe()), or a mutable reference to one of these. The trait is sealed: it
-/// cannot be implemented for other types.
+/// Types that a [`RegisteredFile`] can wrap: a [`File`](crate::fs::File), a socket of
+/// [`net`](crate::net), an end of a [`pipe`](crate::io::pipe()), or a mutable reference to one of
+/// these. The trait is sealed: it cannot be implemented for other types.
 ///
 /// ```
 /// use uthread::ring::{Registrable, RegisteredFile};
@@ -58,17 +58,18 @@ impl<F: HasFdState> HasFdState for &mut F {
 
 /// A file, socket or pipe that is registered with the ring of a worker.
 ///
-/// For a registered file the kernel need not look up the descriptor and count a reference in each call. This
-/// saves most if threads share the descriptor table.
+/// For a registered file the kernel need not look up the descriptor and count a reference in each
+/// call. This saves most if threads share the descriptor table.
 ///
-/// Use it like the wrapped file: through all of its methods, with its timeouts, and as [`Read`], [`Write`]
-/// and [`Seek`]. The registration belongs to the worker on which it was created; on other workers, threads
-/// and drivers, the calls use the descriptor. They also do so if the file could not be registered, because
-/// the ring has 1024 files, because the process may open fewer, or because the kernel is older than 5.19;
-/// [`is_registered`](RegisteredFile::is_registered) reports this.
+/// Use it like the wrapped file: through all of its methods, with its timeouts, and as [`Read`],
+/// [`Write`] and [`Seek`]. The registration belongs to the worker on which it was created; on other
+/// workers, threads and drivers, the calls use the descriptor. They also do so if the file could
+/// not be registered, because the ring has 1024 files, because the process may open fewer, or
+/// because the kernel is older than 5.19; [`is_registered`](RegisteredFile::is_registered) reports
+/// this.
 ///
-/// Dropping it closes the file, on any thread, or ends the borrow. Before Linux 6.4 a registered file is
-/// closed up to a second later.
+/// Dropping it closes the file, on any thread, or ends the borrow. Before Linux 6.4 a registered
+/// file is closed up to a second later.
 ///
 /// ```
 /// use std::io::{Read, Write};

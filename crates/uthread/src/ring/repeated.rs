@@ -1,4 +1,5 @@
-//! A multishot operation that is started again whenever it has ended: the common part of the iterators.
+//! A multishot operation that is started again whenever it has ended: the common part of the
+//! iterators.
 
 use std::io;
 use std::marker::PhantomData;
@@ -41,7 +42,8 @@ impl<M: Decode> Repeated<M> {
         }
     }
 
-    /// Waits for the next item, until the deadline if there is one. Starts the operation if it is not in flight.
+    /// Waits for the next item, until the deadline if there is one. Starts the operation if it is
+    /// not in flight.
     pub(super) fn next<'a>(
         &mut self,
         operation: impl Fn() -> Option<Operation<'a>>,
@@ -100,7 +102,8 @@ impl<M: Decode> Repeated<M> {
         }
     }
 
-    /// Returns the error with which the operation has failed, unless it was cancelled or found no room.
+    /// Returns the error with which the operation has failed, unless it was cancelled or found no
+    /// room.
     fn judge(&mut self, result: i32) -> Option<io::Error> {
         if result >= 0 || CANCELLED_RESULTS.contains(&result) {
             return None;

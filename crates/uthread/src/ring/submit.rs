@@ -15,42 +15,44 @@ use crate::sched::caller::wait;
 pub struct Completion {
     /// The result: a count, a descriptor or zero, depending on the operation.
     pub result: u32,
-    /// The kernel's `IORING_CQE_F_*` flags, for [`io_uring::cqueue::buffer_select`] and similar functions.
+    /// The kernel's `IORING_CQE_F_*` flags, for [`io_uring::cqueue::buffer_select`] and similar
+    /// functions.
     pub flags: u32,
-    /// The result of the notification that the kernel no longer needs the memory, for zero-copy sends. The
-    /// call has waited for it.
+    /// The result of the notification that the kernel no longer needs the memory, for zero-copy
+    /// sends. The call has waited for it.
     pub notification: Option<u32>,
 }
 
 /// Submits a request and returns when it has completed. The fiber is suspended meanwhile.
 ///
-/// A zero-copy send returns after its notification. The field `user_data` is overwritten. A request that
-/// completes with an errno returns it as an error, also if that is its normal end: an expired
+/// A zero-copy send returns after its notification. The field `user_data` is overwritten. A request
+/// that completes with an errno returns it as an error, also if that is its normal end: an expired
 /// [`Timeout`](io_uring::opcode::Timeout) is the error `ETIME`.
 ///
 /// # Errors
 ///
 /// - [`Unsupported`](io::ErrorKind::Unsupported) if the caller is not a fiber on
 ///   [`Driver::Uring`](crate::Driver::Uring).
-/// - [`InvalidInput`](io::ErrorKind::InvalidInput) for a multishot request, and for the flags `SKIP_SUCCESS`,
-///   `IO_DRAIN`, `IO_LINK` and `IO_HARDLINK`.
+/// - [`InvalidInput`](io::ErrorKind::InvalidInput) for a multishot request, and for the flags
+///   `SKIP_SUCCESS`, `IO_DRAIN`, `IO_LINK` and `IO_HARDLINK`.
 /// - `EINVAL` if the kernel does not support the operation.
-/// - `ECANCELED` if the fiber is cancelled. The request is cancelled then, and the call returns when it has
-///   ended.
+/// - `ECANCELED` if the fiber is cancelled. The request is cancelled then, and the call returns
+///   when it has ended.
 /// - Any other error with which the request completes.
 ///
-/// Requests of 128 bytes ([`Entry128`](io_uring::squeue::Entry128)) are not supported: rings with such
-/// entries take twice the memory for all requests.
+/// Requests of 128 bytes ([`Entry128`](io_uring::squeue::Entry128)) are not supported: rings with
+/// such entries take twice the memory for all requests.
 ///
 /// # Safety
 ///
-/// - All memory that the entry refers to, directly or indirectly, is valid for the kernel's accesses, and is
-///   not accessed otherwise, until the call returns. The call returns after the kernel's last access, however
-///   the request ends. Memory that the operation lends to the kernel for longer, as
-///   [`ProvideBuffers`](io_uring::opcode::ProvideBuffers) does, remains so until it is taken back.
+/// - All memory that the entry refers to, directly or indirectly, is valid for the kernel's
+///   accesses, and is not accessed otherwise, until the call returns. The call returns after the
+///   kernel's last access, however the request ends. Memory that the operation lends to the kernel
+///   for longer, as [`ProvideBuffers`](io_uring::opcode::ProvideBuffers) does, remains so until it
+///   is taken back.
 /// - The entry names no buffers, buffer groups or files of the ring that the caller does not own.
-/// - The entry sends no message to a ring of this runtime, and cancels or updates only requests of the
-///   caller.
+/// - The entry sends no message to a ring of this runtime, and cancels or updates only requests of
+///   the caller.
 ///
 /// ```
 /// use std::os::fd::AsRawFd;
@@ -86,18 +88,20 @@ pub unsafe fn submit(entry: Entry) -> io::Result<Completion> {
     completion_of(&request)
 }
 
-/// Submits several requests together and in this order. Returns when all of them have completed, with their
-/// results in the same order.
+/// Submits several requests together and in this order. Returns when all of them have completed,
+/// with their results in the same order.
 ///
-/// A request with the flag `IO_LINK` or `IO_HARDLINK` completes before the next one starts: one call can open
-/// a file as a direct descriptor, read it and close it. Requests without these flags run concurrently.
+/// A request with the flag `IO_LINK` or `IO_HARDLINK` completes before the next one starts: one
+/// call can open a file as a direct descriptor, read it and close it. Requests without these flags
+/// run concurrently.
 ///
 /// # Errors
 ///
-/// The outer error means that nothing was submitted: [`Unsupported`](io::ErrorKind::Unsupported) and
-/// [`InvalidInput`](io::ErrorKind::InvalidInput) as for [`submit`], except that links are permitted on all
-/// entries but the last one; [`InvalidInput`](io::ErrorKind::InvalidInput) also for more than 32 entries;
-/// `ECANCELED` if the fiber is cancelled. The error of a submitted request is in its own result.
+/// The outer error means that nothing was submitted: [`Unsupported`](io::ErrorKind::Unsupported)
+/// and [`InvalidInput`](io::ErrorKind::InvalidInput) as for [`submit`], except that links are
+/// permitted on all entries but the last one; [`InvalidInput`](io::ErrorKind::InvalidInput) also
+/// for more than 32 entries; `ECANCELED` if the fiber is cancelled. The error of a submitted
+/// request is in its own result.
 ///
 /// # Safety
 ///
@@ -132,8 +136,8 @@ pub unsafe fn submit_all(
     Ok(requests.iter().map(outcome).collect())
 }
 
-/// Submits the requests together and waits for all of them. Returns the error that applies to all requests,
-/// if there is one.
+/// Submits the requests together and waits for all of them. Returns the error that applies to all
+/// requests, if there is one.
 ///
 /// # Errors
 ///

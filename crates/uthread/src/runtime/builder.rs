@@ -22,10 +22,10 @@ use crate::stack::overflow::{self, AlternateStack};
 use crate::stack::sizes::STACK_SIZE_MAX;
 use crate::tls::{self, donor};
 
-/// Default stack size of a fiber, guard included. It is address space, of which only touched pages take
-/// memory (plus page tables of a five hundredth). Release builds have enough for formatting, TLS handshakes
-/// and a panic with a backtrace. Without optimization frames are several times as large, so debug builds use
-/// the stack size of a `std` thread.
+/// Default stack size of a fiber, guard included. It is address space, of which only touched pages
+/// take memory (plus page tables of a five hundredth). Release builds have enough for formatting,
+/// TLS handshakes and a panic with a backtrace. Without optimization frames are several times as
+/// large, so debug builds use the stack size of a `std` thread.
 const STACK_SIZE: usize = if cfg!(debug_assertions) {
     2 * 1024 * 1024
 } else {
@@ -35,7 +35,8 @@ const STACK_SIZE: usize = if cfg!(debug_assertions) {
 /// Longer than a request computes, shorter than the latency that its client calls slow.
 const STALL_THRESHOLD: Duration = Duration::from_millis(100);
 
-/// The shortest interval of samples of the scheduling delay: at this one, the monitor takes a percent of a CPU.
+/// The shortest interval of samples of the scheduling delay: at this one, the monitor takes a
+/// percent of a CPU.
 const DELAY_INTERVAL_MIN: Duration = Duration::from_millis(1);
 
 /// A larger number of workers than any machine has CPUs is a mistake in the argument.
@@ -117,9 +118,9 @@ impl Builder {
 
     /// Sets the driver that carries the calls of fibers to the kernel.
     ///
-    /// By default the environment variable `UTHREAD_DRIVER` (`uring`, `epoll` or `threads`) selects it. If
-    /// that is not set, the runtime tries io_uring and falls back to epoll if the kernel or a container
-    /// refuses it. [`Runtime::driver`] reports the result.
+    /// By default the environment variable `UTHREAD_DRIVER` (`uring`, `epoll` or `threads`) selects
+    /// it. If that is not set, the runtime tries io_uring and falls back to epoll if the kernel or
+    /// a container refuses it. [`Runtime::driver`] reports the result.
     ///
     /// ```
     /// use uthread::Driver;
@@ -136,8 +137,8 @@ impl Builder {
         self
     }
 
-    /// Sets the number of workers. Default: one per CPU that the process may use. See the example of
-    /// [`Builder`].
+    /// Sets the number of workers. Default: one per CPU that the process may use. See the example
+    /// of [`Builder`].
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Builder {
         self.workers = Some(workers);
@@ -146,33 +147,33 @@ impl Builder {
 
     /// Sets the size of each fiber's stack in bytes, guard included.
     ///
-    /// The size is rounded up to whole pages and to at least 64 KiB plus the guard; the maximum is 1 GiB. It
-    /// is address space: a page takes memory only once a fiber uses it. Default: 256 KiB, and 2 MiB in a
-    /// build with debug assertions, as code without optimization needs more stack. See the example of
-    /// [`Builder`].
+    /// The size is rounded up to whole pages and to at least 64 KiB plus the guard; the maximum is
+    /// 1 GiB. It is address space: a page takes memory only once a fiber uses it. Default: 256 KiB,
+    /// and 2 MiB in a build with debug assertions, as code without optimization needs more stack.
+    /// See the example of [`Builder`].
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack_size = bytes;
         self
     }
 
-    /// Sets the name of the worker threads, to which the number of each is appended. Default: `uthread`. See
-    /// the example of [`Builder`].
+    /// Sets the name of the worker threads, to which the number of each is appended. Default:
+    /// `uthread`. See the example of [`Builder`].
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = name.into();
         self
     }
 
-    /// Sets how long a fiber may occupy its worker while other fibers wait before it is reported as stalled.
-    /// `None` disables the reports, and the trimming of the stacks of fibers that wait, unless fibers migrate: both need the
-    /// monitor, a thread of its own. Default: 100 ms.
+    /// Sets how long a fiber may occupy its worker while other fibers wait before it is reported as
+    /// stalled. `None` disables the reports, and the trimming of the stacks of fibers that wait,
+    /// unless fibers migrate: both need the monitor, a thread of its own. Default: 100 ms.
     ///
-    /// A fiber stalls its worker if it computes, or blocks in a call that the runtime does not know of.
-    /// Stalls are counted in [`WorkerMetrics::stalls`](crate::WorkerMetrics::stalls) and reported to
-    /// [`on_stall`](Builder::on_stall), again each time that their duration has doubled. If only fibers that
-    /// have not started wait, which any worker could start, a stall is reported when all workers are occupied
-    /// for ten times as long.
+    /// A fiber stalls its worker if it computes, or blocks in a call that the runtime does not know
+    /// of. Stalls are counted in [`WorkerMetrics::stalls`](crate::WorkerMetrics::stalls) and
+    /// reported to [`on_stall`](Builder::on_stall), again each time that their duration has
+    /// doubled. If only fibers that have not started wait, which any worker could start, a stall is
+    /// reported when all workers are occupied for ten times as long.
     ///
     /// ```
     /// let builder = uthread::Runtime::builder();
@@ -186,8 +187,9 @@ impl Builder {
         self
     }
 
-    /// Sets the function that receives reports of stalled fibers. It is called on a thread of its own, one
-    /// report at a time. By default reports are printed to standard error, at most one line per second.
+    /// Sets the function that receives reports of stalled fibers. It is called on a thread of its
+    /// own, one report at a time. By default reports are printed to standard error, at most one
+    /// line per second.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -217,17 +219,20 @@ impl Builder {
         self
     }
 
-    /// Measures the scheduling delay: how long a fiber that becomes ready waits until it runs. The results are in
-    /// [`WorkerMetrics::delays`](crate::WorkerMetrics::delays).
+    /// Measures the scheduling delay: how long a fiber that becomes ready waits until it runs. The
+    /// results are in [`WorkerMetrics::delays`](crate::WorkerMetrics::delays).
     ///
-    /// At this interval, of at least a millisecond, the monitor, a thread of its own, sends each worker that is awake a probe. The
-    /// worker takes it as a fiber of normal priority that another thread has woken: it looks for that after a batch of fibers, and
-    /// queues it behind the ready ones. The time until such a fiber would run is recorded. So the results are a sample over the time in
-    /// which a worker is awake, and not over fibers. A worker that sleeps gets no probe, so the time to wake one is not included. If
-    /// fibers migrate, the delay of a probe is an upper bound: another worker may take over a fiber, but no probe.
+    /// At this interval, of at least a millisecond, the monitor, a thread of its own, sends each
+    /// worker that is awake a probe. The worker takes it as a fiber of normal priority that another
+    /// thread has woken: it looks for that after a batch of fibers, and queues it behind the ready
+    /// ones. The time until such a fiber would run is recorded. So the results are a sample over
+    /// the time in which a worker is awake, and not over fibers. A worker that sleeps gets no
+    /// probe, so the time to wake one is not included. If fibers migrate, the delay of a probe is
+    /// an upper bound: another worker may take over a fiber, but no probe.
     ///
-    /// By default nothing is measured. A probe costs some microseconds: at an interval of 10 ms, a thousandth of a CPU for each worker.
-    /// [`Driver::Threads`], which has no workers, ignores the setting.
+    /// By default nothing is measured. A probe costs some microseconds: at an interval of 10 ms, a
+    /// thousandth of a CPU for each worker. [`Driver::Threads`], which has no workers, ignores the
+    /// setting.
     ///
     /// ```
     /// use std::time::Duration;
@@ -251,21 +256,26 @@ impl Builder {
         self
     }
 
-    /// Gives each fiber thread-local storage of its own, as a thread has: a fiber then cannot tell that it is not a thread, and
-    /// moves between workers. By default, the environment variable `UTHREAD_OWN_TLS` decides: any value but `0` turns it on.
+    /// Gives each fiber thread-local storage of its own, as a thread has: a fiber then cannot tell
+    /// that it is not a thread, and moves between workers. By default, the environment variable
+    /// `UTHREAD_OWN_TLS` decides: any value but `0` turns it on.
     ///
-    /// Values of [`thread_local!`](std::thread_local), `errno`, thread-locals of C and C++, keys of `pthread_key_create(3)` and
-    /// [`std::thread::current`] belong to the fiber. They are dropped at its end, before a join returns, and their destructors
-    /// may wait, as in a [`shield`](crate::shield). An initializer of a thread-local may wait, too, and
-    /// code that keeps a reference to a thread-local across a call that waits is right.
+    /// Values of [`thread_local!`](std::thread_local), `errno`, thread-locals of C and C++, keys of
+    /// `pthread_key_create(3)` and [`std::thread::current`] belong to the fiber. They are dropped
+    /// at its end, before a join returns, and their destructors may wait, as in a
+    /// [`shield`](crate::shield). An initializer of a thread-local may wait, too, and code that
+    /// keeps a reference to a thread-local across a call that waits is right.
     ///
-    /// An idle worker resumes ready fibers of a busy one, as with [`migrating`](Builder::migrating), but without its contract. A fiber
-    /// may [block its worker](crate::guide::blocking) by any call: a spare worker then goes on with the other fibers. All
-    /// fibers share what the kernel keeps per thread, such as signal masks and CPU affinity; the [guide](crate::guide::soundness)
-    /// has the list. A fiber takes more memory, at least a page, and a switch takes longer.
+    /// An idle worker resumes ready fibers of a busy one, as with
+    /// [`migrating`](Builder::migrating), but without its contract. A fiber may [block its
+    /// worker](crate::guide::blocking) by any call: a spare worker then goes on with the other
+    /// fibers. All fibers share what the kernel keeps per thread, such as signal masks and CPU
+    /// affinity; the [guide](crate::guide::soundness) has the list. A fiber takes more memory, at
+    /// least a page, and a switch takes longer.
     ///
-    /// Works on x86-64 with glibc and with musl, and on an emulated aarch64; the [guide](crate::guide::soundness) tells what was run, and
-    /// what is different. With the driver `threads` fibers are threads anyway.
+    /// Works on x86-64 with glibc and with musl, and on an emulated aarch64; the
+    /// [guide](crate::guide::soundness) tells what was run, and what is different. With the driver
+    /// `threads` fibers are threads anyway.
     ///
     /// ```
     /// use std::thread;
@@ -285,30 +295,34 @@ impl Builder {
         self
     }
 
-    /// Lets fibers migrate between workers: an idle worker resumes ready fibers of a busy one, and collects
-    /// the results of its operations. By default a fiber stays on the worker that started it.
+    /// Lets fibers migrate between workers: an idle worker resumes ready fibers of a busy one, and
+    /// collects the results of its operations. By default a fiber stays on the worker that started
+    /// it.
     ///
-    /// This pays off if fibers that wait for I/O also compute for a long time between their calls. Pure
-    /// computation is better split by [`join`](crate::join) and [`scope`](crate::scope). Everything else gets
-    /// slightly slower, as the rings and queues of the workers have to be shared.
+    /// This pays off if fibers that wait for I/O also compute for a long time between their calls.
+    /// Pure computation is better split by [`join`](crate::join) and [`scope`](crate::scope).
+    /// Everything else gets slightly slower, as the rings and queues of the workers have to be
+    /// shared.
     ///
     /// # Safety
     ///
-    /// A call that suspends a fiber may return on another thread, which the compiler does not know. The
-    /// program must ensure the following for all code that its fibers run, including that of dependencies:
+    /// A call that suspends a fiber may return on another thread, which the compiler does not know.
+    /// The program must ensure the following for all code that its fibers run, including that of
+    /// dependencies:
     ///
-    /// - No value that is not [`Send`] is live across such a call: no `Rc` that is shared with others, no
-    ///   guard of a `std` lock (including those of `std`'s standard streams), no raw pointer to thread-owned
-    ///   data. The same holds for values of a [`local!`](crate::local!), which move with their fiber.
-    /// - No reference to a thread-local is live across such a call, nor is a value read from a thread-local
-    ///   used after it as if it were still current, such as the thread's id.
-    /// - No function that suspends accesses a thread-local, directly or through inlined code: the compiler
-    ///   may compute its address once for the whole function. Access it in a function marked
-    ///   `#[inline(never)]`.
+    /// - No value that is not [`Send`] is live across such a call: no `Rc` that is shared with
+    ///   others, no guard of a `std` lock (including those of `std`'s standard streams), no raw
+    ///   pointer to thread-owned data. The same holds for values of a [`local!`](crate::local!),
+    ///   which move with their fiber.
+    /// - No reference to a thread-local is live across such a call, nor is a value read from a
+    ///   thread-local used after it as if it were still current, such as the thread's id.
+    /// - No function that suspends accesses a thread-local, directly or through inlined code: the
+    ///   compiler may compute its address once for the whole function. Access it in a function
+    ///   marked `#[inline(never)]`.
     ///
-    /// All calls of this crate that may wait suspend the fiber, and so does every function that calls one.
-    /// The crate itself upholds this contract. A fiber that waits while it unwinds stays on its worker until
-    /// it has ended, as `std` counts panics per thread.
+    /// All calls of this crate that may wait suspend the fiber, and so does every function that
+    /// calls one. The crate itself upholds this contract. A fiber that waits while it unwinds stays
+    /// on its worker until it has ended, as `std` counts panics per thread.
     ///
     /// ```
     /// // SAFETY: the fibers below share nothing but an atomic, and use no thread-local.
@@ -335,8 +349,9 @@ impl Builder {
         self
     }
 
-    /// Saves and restores context that code which does not know of fibers keeps in thread-locals, at each switch between fibers.
-    /// A second call replaces the first. See the example of [`FiberContext`].
+    /// Saves and restores context that code which does not know of fibers keeps in thread-locals,
+    /// at each switch between fibers. A second call replaces the first. See the example of
+    /// [`FiberContext`].
     ///
     /// By default nothing is saved: fibers on a worker share its thread-locals.
     #[must_use]
@@ -349,10 +364,11 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if the number of workers is zero or more than 1024, if the stack size is more than 1
-    /// GiB, if there is to be no thread for blocking calls, if the name contains a NUL byte, or if `UTHREAD_DRIVER` is not the name of a driver. Any other
-    /// error is that of the kernel if it refuses a driver that was requested by name, or if it has no more
-    /// threads, descriptors or memory; the message contains a remedy.
+    /// `InvalidInput` if the number of workers is zero or more than 1024, if the stack size is more
+    /// than 1 GiB, if there is to be no thread for blocking calls, if the name contains a NUL byte,
+    /// or if `UTHREAD_DRIVER` is not the name of a driver. Any other error is that of the kernel if
+    /// it refuses a driver that was requested by name, or if it has no more threads, descriptors or
+    /// memory; the message contains a remedy.
     ///
     /// ```
     /// let none = uthread::Runtime::builder().workers(0).build();
@@ -520,7 +536,8 @@ fn start_spare(
     })
 }
 
-/// The main function of a worker thread. Reports once whether the worker could start, and its driver.
+/// The main function of a worker thread. Reports once whether the worker could start, and its
+/// driver.
 fn work(
     index: usize,
     shared: Arc<Shared>,
@@ -530,8 +547,8 @@ fn work(
 ) {
     let prepared = AlternateStack::install()
         .and_then(|stack| Ok((stack, Worker::new(index, shared, queues, make()?)?)));
-    // The worker is dropped before the alternate stack: destructors of fibers may still overflow their
-    // stacks.
+    // The worker is dropped before the alternate stack: destructors of fibers may still overflow
+    // their stacks.
     let (_alternate_stack, worker) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {

@@ -5,18 +5,20 @@ use std::time::Duration;
 use super::Builder;
 
 impl Builder {
-    /// Sets the maximum number of threads that run calls passed to [`blocking`](crate::blocking). Further calls are queued.
-    /// Default: 512.
+    /// Sets the maximum number of threads that run calls passed to [`blocking`](crate::blocking).
+    /// Further calls are queued. Default: 512.
     ///
-    /// A thread starts when a call finds none idle. The calls of this crate that need a thread, such as those on files with the
-    /// epoll driver and the resolution of names, have other threads.
+    /// A thread starts when a call finds none idle. The calls of this crate that need a thread,
+    /// such as those on files with the epoll driver and the resolution of names, have other
+    /// threads.
     ///
     /// The queue has no limit of its own, as each caller waits for its call. Take a permit of a
-    /// [`Semaphore`](crate::sync::Semaphore) by `try_acquire` to refuse work instead. [`Metrics::blocking`](crate::Metrics::blocking)
-    /// has the length of the queue and how long calls have waited.
+    /// [`Semaphore`](crate::sync::Semaphore) by `try_acquire` to refuse work instead.
+    /// [`Metrics::blocking`](crate::Metrics::blocking) has the length of the queue and how long
+    /// calls have waited.
     ///
-    /// No effect on fibers with [thread-local storage of their own](Builder::own_tls), which make such calls themselves, nor with the
-    /// driver `threads`.
+    /// No effect on fibers with [thread-local storage of their own](Builder::own_tls), which make
+    /// such calls themselves, nor with the driver `threads`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -44,8 +46,9 @@ impl Builder {
         self
     }
 
-    /// Sets how long an idle thread for [`blocking`](crate::blocking) calls waits for another call before it ends. Default: 10 s.
-    /// See the example of [`blocking_threads`](Builder::blocking_threads).
+    /// Sets how long an idle thread for [`blocking`](crate::blocking) calls waits for another call
+    /// before it ends. Default: 10 s. See the example of
+    /// [`blocking_threads`](Builder::blocking_threads).
     #[must_use]
     pub fn blocking_keep_alive(mut self, time: Duration) -> Builder {
         self.calls.keep_alive = time;

@@ -20,16 +20,18 @@ const VARIABLE: &str = "UTHREAD_DRIVER";
 pub enum Driver {
     /// io_uring, with one ring per worker. The fastest driver; many containers forbid it.
     Uring,
-    /// epoll, with one instance per worker and non-blocking system calls. Calls that epoll cannot wait for,
-    /// above all file I/O, run on at most 64 threads of the process. Available on every Linux system.
+    /// epoll, with one instance per worker and non-blocking system calls. Calls that epoll cannot
+    /// wait for, above all file I/O, run on at most 64 threads of the process. Available on every
+    /// Linux system.
     Epoll,
-    /// One thread per fiber, with ordinary blocking calls. For comparison, for debugging, and for tools that
-    /// do not support user-level threads.
+    /// One thread per fiber, with ordinary blocking calls. For comparison, for debugging, and for
+    /// tools that do not support user-level threads.
     ///
-    /// The program behaves differently in these respects: fibers run concurrently in any order; opening a
-    /// FIFO waits for its other end; the second closure of [`join`](crate::join) has a thread of its own;
-    /// thread-locals belong to the fiber, and joining it waits for their destructors as in `std`; stalls are
-    /// not detected. When a runtime is dropped, `SIGURG` interrupts the calls of the remaining fibers.
+    /// The program behaves differently in these respects: fibers run concurrently in any order;
+    /// opening a FIFO waits for its other end; the second closure of [`join`](crate::join) has a
+    /// thread of its own; thread-locals belong to the fiber, and joining it waits for their
+    /// destructors as in `std`; stalls are not detected. When a runtime is dropped, `SIGURG`
+    /// interrupts the calls of the remaining fibers.
     Threads,
 }
 
@@ -80,7 +82,8 @@ impl fmt::Display for ParseDriverError {
 
 impl std::error::Error for ParseDriverError {}
 
-/// A description of the driver of a runtime. See the example of [`Runtime::driver`](crate::Runtime::driver).
+/// A description of the driver of a runtime. See the example of
+/// [`Runtime::driver`](crate::Runtime::driver).
 ///
 /// Its `Display` output is for humans: the driver, its setup, and why it was chosen.
 #[derive(Debug)]
@@ -116,14 +119,15 @@ impl DriverInfo {
         self.driver
     }
 
-    /// Returns a description of the driver's setup, including the replacements for features that this kernel
-    /// lacks. See the example of [`refusal`](DriverInfo::refusal).
+    /// Returns a description of the driver's setup, including the replacements for features that
+    /// this kernel lacks. See the example of [`refusal`](DriverInfo::refusal).
     #[must_use]
     pub fn details(&self) -> &str {
         &self.details
     }
 
-    /// Returns the reason why io_uring is not used although it was wanted: the kernel's error with a remedy.
+    /// Returns the reason why io_uring is not used although it was wanted: the kernel's error with
+    /// a remedy.
     ///
     /// ```
     /// let runtime = uthread::Runtime::new()?;
@@ -154,8 +158,8 @@ impl fmt::Display for DriverInfo {
     }
 }
 
-/// Returns the driver that was requested by name, and the source of the request. The builder takes precedence over the
-/// environment.
+/// Returns the driver that was requested by name, and the source of the request. The builder takes
+/// precedence over the environment.
 ///
 /// # Errors
 ///

@@ -1,11 +1,11 @@
 //! The functions that `#[uthread::main]` and `#[uthread::test]` expand to calls of.
 //!
-//! The result of the body is reported in the fiber, so it may be a `Box<dyn Error>`, which is not `Send`;
-//! only the exit code leaves the fiber.
+//! The result of the body is reported in the fiber, so it may be a `Box<dyn Error>`, which is not
+//! `Send`; only the exit code leaves the fiber.
 //!
-//! A program ends like one without fibers: `main` returns, `std` flushes the standard output and calls
-//! `exit`, and the remaining fibers vanish with the process. So the runtime is never dropped, which would
-//! unwind them.
+//! A program ends like one without fibers: `main` returns, `std` flushes the standard output and
+//! calls `exit`, and the remaining fibers vanish with the process. So the runtime is never dropped,
+//! which would unwind them.
 
 use std::io::{self, Write};
 use std::mem::ManuallyDrop;
@@ -28,8 +28,8 @@ impl Builder {
         assert!(is_stack_size(bytes), "choose stacks of at most 1 GiB");
     }
 
-    /// Runs `body` as the main fiber of a new runtime and reports its result. The runtime lives until the
-    /// process ends, also if `body` panics.
+    /// Runs `body` as the main fiber of a new runtime and reports its result. The runtime lives
+    /// until the process ends, also if `body` panics.
     #[doc(hidden)]
     #[track_caller]
     pub fn run_main<T: Termination>(self, body: fn() -> T) -> ExitCode {
@@ -43,9 +43,9 @@ impl Builder {
         }
     }
 
-    /// Runs `body` as the main fiber of a new runtime and reports its result, for a test. Panics if the
-    /// runtime cannot start. As the process goes on, the runtime ends, but fibers that the test leaves behind
-    /// are abandoned instead of unwound, like threads that a test leaves behind.
+    /// Runs `body` as the main fiber of a new runtime and reports its result, for a test. Panics if
+    /// the runtime cannot start. As the process goes on, the runtime ends, but fibers that the test
+    /// leaves behind are abandoned instead of unwound, like threads that a test leaves behind.
     #[doc(hidden)]
     #[track_caller]
     pub fn run_test<T: Termination>(self, body: fn() -> T) -> ExitCode {

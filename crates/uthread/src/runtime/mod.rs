@@ -32,10 +32,11 @@ use crate::stack::Stack;
 ///
 /// # Panics of its fibers
 ///
-/// A panic in a fiber is returned by [`JoinHandle::join`](crate::JoinHandle::join). The standard panic message names the worker's
-/// thread; the first runtime of a process installs a hook that prints a line with the fiber's name before it,
-/// and then calls the previous hook. To replace both, call [`std::panic::set_hook`] later, for example in a
-/// fiber. In the hook, [`current`](crate::current) returns the fiber that panics.
+/// A panic in a fiber is returned by [`JoinHandle::join`](crate::JoinHandle::join). The standard
+/// panic message names the worker's thread; the first runtime of a process installs a hook that
+/// prints a line with the fiber's name before it, and then calls the previous hook. To replace
+/// both, call [`std::panic::set_hook`] later, for example in a fiber. In the hook,
+/// [`current`](crate::current) returns the fiber that panics.
 ///
 /// ```
 /// use std::panic;
@@ -56,32 +57,34 @@ use crate::stack::Stack;
 ///
 /// # Dropping
 ///
-/// Dropping a runtime cancels the remaining fibers and returns when all of them have ended. Blocking calls
-/// return `ECANCELED`; calls that cannot return an error unwind the fiber; fibers that have not started never
-/// run. [`shutdown`](Runtime::shutdown) offers other ways to end, and under
-/// [`#[uthread::main]`](macro@crate::main) fibers vanish with the process.
+/// Dropping a runtime cancels the remaining fibers and returns when all of them have ended.
+/// Blocking calls return `ECANCELED`; calls that cannot return an error unwind the fiber; fibers
+/// that have not started never run. [`shutdown`](Runtime::shutdown) offers other ways to end, and
+/// under [`#[uthread::main]`](macro@crate::main) fibers vanish with the process.
 ///
-/// Fibers end in no particular order: a fiber that a destructor waits for may have been unwound already. The
-/// drop waits for code in a [`shield`](crate::shield), for fibers that compute, for calls in
-/// [`blocking`](crate::blocking()), and for fibers of other runtimes started by [`Runtime::run`]. If a fiber
-/// of the runtime itself drops it, or a thread in a `blocking` call of such a fiber, the drop does not wait
-/// for that fiber's worker, or for any worker if fibers migrate or the fiber is
-/// [dedicated](crate::thread::Builder::dedicated).
+/// Fibers end in no particular order: a fiber that a destructor waits for may have been unwound
+/// already. The drop waits for code in a [`shield`](crate::shield), for fibers that compute, for
+/// calls in [`blocking`](crate::blocking()), and for fibers of other runtimes started by
+/// [`Runtime::run`]. If a fiber of the runtime itself drops it, or a thread in a `blocking` call of
+/// such a fiber, the drop does not wait for that fiber's worker, or for any worker if fibers
+/// migrate or the fiber is [dedicated](crate::thread::Builder::dedicated).
 ///
-/// The drop does not wait forever. A fiber is *abandoned*, as described for [`Shutdown::Abandon`], and named
-/// on standard error in two cases: if it continues after it was unwound a hundred times (a loop around
-/// [`catch_unwind`](std::panic::catch_unwind)), and if the whole runtime makes no progress for two seconds,
-/// for example because a fiber waits for a lock that it holds itself. The runtime makes no progress if no
-/// fiber can run and none waits for the kernel, for a time, or for anything else that the drop waits for.
+/// The drop does not wait forever. A fiber is *abandoned*, as described for [`Shutdown::Abandon`],
+/// and named on standard error in two cases: if it continues after it was unwound a hundred times
+/// (a loop around [`catch_unwind`](std::panic::catch_unwind)), and if the whole runtime makes no
+/// progress for two seconds, for example because a fiber waits for a lock that it holds itself. The
+/// runtime makes no progress if no fiber can run and none waits for the kernel, for a time, or for
+/// anything else that the drop waits for.
 ///
-/// In a program built with `panic = "abort"` nothing unwinds: calls that cannot return an error return at
-/// once.
+/// In a program built with `panic = "abort"` nothing unwinds: calls that cannot return an error
+/// return at once.
 ///
 /// # Children made by `fork`
 ///
-/// A forked child has none of the workers. There, [`run`](Runtime::run) and [`spawn`](Runtime::spawn) of this
-/// runtime panic, and dropping it does nothing. A runtime built in the child works. [The
-/// guide](crate::guide::soundness) describes what a fiber that forks may do in the child.
+/// A forked child has none of the workers. There, [`run`](Runtime::run) and
+/// [`spawn`](Runtime::spawn) of this runtime panic, and dropping it does nothing. A runtime built
+/// in the child works. [The guide](crate::guide::soundness) describes what a fiber that forks may
+/// do in the child.
 pub struct Runtime {
     backend: Backend,
     workers: usize,
@@ -137,8 +140,8 @@ impl Runtime {
         Builder::new()
     }
 
-    /// Returns the number of workers. With [`Driver::Threads`], which has no workers, returns the number that
-    /// another driver would have. See the example of [`Builder`].
+    /// Returns the number of workers. With [`Driver::Threads`], which has no workers, returns the
+    /// number that another driver would have. See the example of [`Builder`].
     #[must_use]
     pub fn workers(&self) -> usize {
         self.workers
@@ -157,8 +160,8 @@ impl Runtime {
         &self.driver
     }
 
-    /// Returns counters of the workers' activity since they started. With [`Driver::Threads`] there is one
-    /// entry, which counts the fibers.
+    /// Returns counters of the workers' activity since they started. With [`Driver::Threads`] there
+    /// is one entry, which counts the fibers.
     ///
     /// ```
     /// let runtime = uthread::Runtime::builder().workers(2).build()?;
@@ -196,8 +199,8 @@ impl Runtime {
         }
     }
 
-    /// Returns the process-wide default runtime, which is started at the first call, or an error if it cannot
-    /// start.
+    /// Returns the process-wide default runtime, which is started at the first call, or an error if
+    /// it cannot start.
     ///
     /// # Errors
     ///
@@ -220,8 +223,8 @@ impl Runtime {
         self.generation == forked::generation()
     }
 
-    /// Returns a stack of at least `bytes` bytes for a new fiber, or `None` if the runtime's default stacks
-    /// are large enough.
+    /// Returns a stack of at least `bytes` bytes for a new fiber, or `None` if the runtime's
+    /// default stacks are large enough.
     ///
     /// # Errors
     ///
@@ -233,12 +236,13 @@ impl Runtime {
         }
     }
 
-    /// Queues a fiber from outside the workers. With the threads driver, starts its thread instead, with a
-    /// stack of `stack_size` bytes if that is given.
+    /// Queues a fiber from outside the workers. With the threads driver, starts its thread instead,
+    /// with a stack of `stack_size` bytes if that is given.
     ///
     /// # Errors
     ///
-    /// Any error that `pthread_create(3)` reports for the fiber's thread. The fiber is abandoned then.
+    /// Any error that `pthread_create(3)` reports for the fiber's thread. The fiber is abandoned
+    /// then.
     ///
     /// # Panics
     ///
@@ -255,11 +259,13 @@ impl Runtime {
         Ok(())
     }
 
-    /// Starts a dedicated fiber from outside the workers, with a stack of `stack_size` bytes if that is given.
+    /// Starts a dedicated fiber from outside the workers, with a stack of `stack_size` bytes if
+    /// that is given.
     ///
     /// # Errors
     ///
-    /// Any error that `pthread_create(3)` reports for the fiber's thread. The fiber is abandoned then.
+    /// Any error that `pthread_create(3)` reports for the fiber's thread. The fiber is abandoned
+    /// then.
     pub(crate) fn start_dedicated(
         &self,
         fiber: FiberRef,

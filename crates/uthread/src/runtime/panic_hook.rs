@@ -1,8 +1,9 @@
-//! A panic hook that names the fiber. The message of `std` names only the worker's thread, which other fibers
-//! share.
+//! A panic hook that names the fiber. The message of `std` names only the worker's thread, which
+//! other fibers share.
 //!
-//! The first runtime installs the hook in front of the current one; the program may replace it later. The
-//! hook also records which fiber panics, for lock poisoning: see `sched::worker::panics`.
+//! The first runtime installs the hook in front of the current one; the program may replace it
+//! later. The hook also records which fiber panics, for lock poisoning: see
+//! `sched::worker::panics`.
 
 use std::io::{self, Write};
 use std::panic;
@@ -18,7 +19,8 @@ use crate::stack::panic_frames;
 /// `true` if the output of threads is captured. Relaxed: it is set before the fibers start.
 static CAPTURED: AtomicBool = AtomicBool::new(false);
 
-/// Installs the hook, once. A panicking thread must not change hooks; it leaves that to the next runtime.
+/// Installs the hook, once. A panicking thread must not change hooks; it leaves that to the next
+/// runtime.
 pub(super) fn install() {
     static INSTALLED: Once = Once::new();
     if thread::panicking() {
@@ -50,8 +52,8 @@ fn name(fiber: &Control) {
         fiber.spawn_site()
     );
     if CAPTURED.load(Ordering::Relaxed) {
-        // Only the macro is captured. Elsewhere it is avoided, as it panics if standard error is closed,
-        // which would abort the process.
+        // Only the macro is captured. Elsewhere it is avoided, as it panics if standard error is
+        // closed, which would abort the process.
         eprint!("{line}");
     } else {
         // Standard error is unbuffered: a single call keeps the lines of two fibers apart.

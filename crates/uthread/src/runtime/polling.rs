@@ -6,17 +6,19 @@ use std::time::Duration;
 use super::{Builder, Driver};
 
 impl Builder {
-    /// Lets a kernel thread per worker fetch submitted operations (`IORING_SETUP_SQPOLL`). While it polls, a
-    /// worker with other fibers to run makes no system call to submit operations or to collect their results.
+    /// Lets a kernel thread per worker fetch submitted operations (`IORING_SETUP_SQPOLL`). While it
+    /// polls, a worker with other fibers to run makes no system call to submit operations or to
+    /// collect their results.
     ///
-    /// The thread polls while there are operations and for `idle` after that (rounded to whole milliseconds,
-    /// at least one). Then it sleeps, and the next operation costs a system call to wake it. Each of these
-    /// threads keeps a CPU busy while it polls: use at most half as many workers as there are CPUs, or the
-    /// threads compete and everything gets slower. By default there is no such thread.
+    /// The thread polls while there are operations and for `idle` after that (rounded to whole
+    /// milliseconds, at least one). Then it sleeps, and the next operation costs a system call to
+    /// wake it. Each of these threads keeps a CPU busy while it polls: use at most half as many
+    /// workers as there are CPUs, or the threads compete and everything gets slower. By default
+    /// there is no such thread.
     ///
-    /// Only the io_uring driver supports this; the setting has no effect on others. If the kernel refuses
-    /// such a ring, the runtime uses an ordinary one. [`DriverInfo::details`](crate::DriverInfo::details)
-    /// reports both cases.
+    /// Only the io_uring driver supports this; the setting has no effect on others. If the kernel
+    /// refuses such a ring, the runtime uses an ordinary one.
+    /// [`DriverInfo::details`](crate::DriverInfo::details) reports both cases.
     ///
     /// ```
     /// use std::time::Duration;
@@ -36,17 +38,19 @@ impl Builder {
     }
 
     /// Lets the workers poll the device for completed reads and writes of files opened for [direct
-    /// I/O](crate::fs::OpenOptions::direct), instead of waiting for interrupts (`IORING_SETUP_IOPOLL`).
+    /// I/O](crate::fs::OpenOptions::direct), instead of waiting for interrupts
+    /// (`IORING_SETUP_IOPOLL`).
     ///
-    /// This saves some microseconds on a fast disk. A worker does not sleep while such an operation is in
-    /// flight, however long that takes. By default nothing is polled.
+    /// This saves some microseconds on a fast disk. A worker does not sleep while such an operation
+    /// is in flight, however long that takes. By default nothing is polled.
     ///
-    /// The device needs polling queues: its `/sys/block/*/queue/io_poll` must be 1, for NVMe by the module
-    /// parameter `poll_queues`. Any other device refuses the first operation on each file; the operations on
-    /// that file then use interrupts. Only files opened by this crate are polled.
+    /// The device needs polling queues: its `/sys/block/*/queue/io_poll` must be 1, for NVMe by the
+    /// module parameter `poll_queues`. Any other device refuses the first operation on each file;
+    /// the operations on that file then use interrupts. Only files opened by this crate are polled.
     ///
-    /// Only the io_uring driver supports this; the setting has no effect on others. If the kernel refuses
-    /// such a ring, it is not used. [`DriverInfo::details`](crate::DriverInfo::details) reports both cases.
+    /// Only the io_uring driver supports this; the setting has no effect on others. If the kernel
+    /// refuses such a ring, it is not used. [`DriverInfo::details`](crate::DriverInfo::details)
+    /// reports both cases.
     ///
     /// ```
     /// use std::os::unix::fs::FileExt;
@@ -73,7 +77,8 @@ impl Builder {
         self
     }
 
-    /// Appends to the details of a driver the polling modes that were requested but that it does not support.
+    /// Appends to the details of a driver the polling modes that were requested but that it does
+    /// not support.
     pub(super) fn with_polling(&self, driver: Driver, mut details: String) -> String {
         let kernel = ("kernel polling", self.rings.kernel_polling.is_some());
         for (what, is_asked_for) in [kernel, ("I/O polling", self.rings.io_polling)] {

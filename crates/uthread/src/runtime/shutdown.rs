@@ -17,8 +17,8 @@ use crate::sched::shared::abandonment::Abandonment;
 /// | `Join` | continue | when all have ended by themselves | run |
 /// | `Abandon` | stop at their next call that may wait, and are never resumed | at once | never run |
 ///
-/// The end of a program with [`#[uthread::main]`](macro@crate::main) is none of these: its fibers vanish with
-/// the process.
+/// The end of a program with [`#[uthread::main]`](macro@crate::main) is none of these: its fibers
+/// vanish with the process.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,22 +50,22 @@ pub enum Shutdown {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     Cancel,
-    /// Waits until the fibers, and those that they spawn, have ended by themselves. If one never ends, this
-    /// waits forever. See the example of [`Shutdown`].
+    /// Waits until the fibers, and those that they spawn, have ended by themselves. If one never
+    /// ends, this waits forever. See the example of [`Shutdown`].
     Join,
     /// Leaves the fibers where they are, without waiting for them.
     ///
     /// A fiber stops at its next call that may wait, or in its current one, also within a
-    /// [`shield`](crate::shield) and while it unwinds. It is never resumed; a fiber that has not started
-    /// never runs. Nothing is unwound or dropped: the memory of the stacks, the values that the fibers own
-    /// and the locks that they hold remain until the process ends. With
-    /// [`Driver::Threads`](crate::Driver::Threads), and of [dedicated](crate::thread::Builder::dedicated) fibers, the threads
-    /// remain, too.
+    /// [`shield`](crate::shield) and while it unwinds. It is never resumed; a fiber that has not
+    /// started never runs. Nothing is unwound or dropped: the memory of the stacks, the values that
+    /// the fibers own and the locks that they hold remain until the process ends. With
+    /// [`Driver::Threads`](crate::Driver::Threads), and of
+    /// [dedicated](crate::thread::Builder::dedicated) fibers, the threads remain, too.
     ///
     /// Their operations in the kernel are cancelled. Joining such a fiber returns
-    /// [`Cancelled`](crate::thread::Cancelled) once the last fiber of the runtime has stopped and none of
-    /// their calls runs on another thread. A scope outside this runtime that waits for one of these fibers
-    /// never ends, as the fiber may still use its borrows.
+    /// [`Cancelled`](crate::thread::Cancelled) once the last fiber of the runtime has stopped and
+    /// none of their calls runs on another thread. A scope outside this runtime that waits for one
+    /// of these fibers never ends, as the fiber may still use its borrows.
     ///
     /// ```
     /// use uthread::thread::{Cancelled, park};
@@ -96,9 +96,9 @@ pub enum Shutdown {
 impl Runtime {
     /// Ends the runtime, treating its remaining fibers as `how` says.
     ///
-    /// If a fiber of this runtime calls it, or a thread in a [`blocking`](crate::blocking()) call of such a
-    /// fiber, it does not wait for that fiber: `Join` returns at once, and `Cancel` behaves like a
-    /// [drop](Runtime#dropping).
+    /// If a fiber of this runtime calls it, or a thread in a [`blocking`](crate::blocking()) call
+    /// of such a fiber, it does not wait for that fiber: `Join` returns at once, and `Cancel`
+    /// behaves like a [drop](Runtime#dropping).
     ///
     /// ```
     /// let runtime = uthread::Runtime::new()?;
@@ -178,7 +178,8 @@ impl Workers {
             // Stopped last: a fiber that delays the end of the runtime is a stall too.
             if let Some(monitor) = monitor {
                 self.shared.notifier.stop_thread(monitor.thread());
-                // The function that receives stall reports may drop the runtime on this very thread.
+                // The function that receives stall reports may drop the runtime on this very
+                // thread.
                 if monitor.thread().id() != thread::current().id() {
                     join(monitor);
                 }

@@ -13,7 +13,8 @@ pub(super) struct Starts {
 }
 
 impl Starts {
-    /// Waits for the reports of `count` workers. Returns the different descriptions of their drivers.
+    /// Waits for the reports of `count` workers. Returns the different descriptions of their
+    /// drivers.
     ///
     /// # Errors
     ///

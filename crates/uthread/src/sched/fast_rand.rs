@@ -6,11 +6,12 @@ thread_local! {
     static STATE: Cell<u32> = const { Cell::new(SEED) };
 }
 
-/// Any number but zero. All threads may start alike: it only matters that no program runs in step with the sequence.
+/// Any number but zero. All threads may start alike: it only matters that no program runs in step
+/// with the sequence.
 const SEED: u32 = 0x9e37_79b9;
 
-/// Returns a number below `bound`, or zero if `bound` is zero. Never inlined, like every access to a thread-local that
-/// fibers make.
+/// Returns a number below `bound`, or zero if `bound` is zero. Never inlined, like every access to
+/// a thread-local that fibers make.
 #[inline(never)]
 pub(crate) fn below(bound: usize) -> usize {
     // Xorshift: successive numbers have no correlation that a program's loop could meet.

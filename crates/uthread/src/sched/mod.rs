@@ -12,7 +12,8 @@
 //! | [`queues`] | the queues in which fibers wait for a worker |
 //! | [`fast_rand`] | cheap random numbers, for fair choices |
 //!
-//! A module uses only modules below it. The README describes how workers sleep and wake, and in which order fibers run.
+//! A module uses only modules below it. The README describes how workers sleep and wake, and in
+//! which order fibers run.
 
 pub(crate) mod caller;
 pub(crate) mod fast_rand;

@@ -1,11 +1,11 @@
 //! Signals to the process, received as a stream of values.
 //!
-//! The signal handler only records the signal and writes a byte to a socket; receivers wait for this byte
-//! like for any other input. Every [`Signals`] receives all signals that it listens for, however many of them
-//! exist.
+//! The signal handler only records the signal and writes a byte to a socket; receivers wait for
+//! this byte like for any other input. Every [`Signals`] receives all signals that it listens for,
+//! however many of them exist.
 //!
-//! The first listener for a signal disables its default action, such as terminating the process. The default
-//! action is not restored when the last listener is dropped.
+//! The first listener for a signal disables its default action, such as terminating the process.
+//! The default action is not restored when the last listener is dropped.
 //!
 //! ```
 //! use uthread::signal::{Signal, Signals};
@@ -41,9 +41,9 @@ pub use number::Signal;
 
 /// Listens for signals to the process from its creation until it is dropped.
 ///
-/// Signals of one kind that arrive before they are received are merged into one, as in the kernel. As an
-/// iterator it is endless and waits for each signal. If the fiber is cancelled, the iterator unwinds it, like
-/// every call that cannot return an error.
+/// Signals of one kind that arrive before they are received are merged into one, as in the kernel.
+/// As an iterator it is endless and waits for each signal. If the fiber is cancelled, the iterator
+/// unwinds it, like every call that cannot return an error.
 ///
 /// ```
 /// use uthread::signal::{Signal, Signals};
@@ -68,9 +68,10 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` (`EINVAL`) for a signal that cannot be caught (`KILL`, `STOP`), that reports a fault of
-    /// the program (`ILL`, `FPE`, `SEGV`), or that interrupts fibers on the threads driver (`URG`); `EMFILE`
-    /// if there is no free descriptor; any other error that `socketpair(2)` or `sigaction(2)` reports.
+    /// `InvalidInput` (`EINVAL`) for a signal that cannot be caught (`KILL`, `STOP`), that reports
+    /// a fault of the program (`ILL`, `FPE`, `SEGV`), or that interrupts fibers on the threads
+    /// driver (`URG`); `EMFILE` if there is no free descriptor; any other error that
+    /// `socketpair(2)` or `sigaction(2)` reports.
     ///
     /// ```
     /// use uthread::signal::{Signal, Signals};
@@ -117,7 +118,8 @@ impl Signals {
         }
     }
 
-    /// Waits for the next signal, at most for `timeout`. Returns `None` if no signal arrived in that time.
+    /// Waits for the next signal, at most for `timeout`. Returns `None` if no signal arrived in
+    /// that time.
     ///
     /// # Errors
     ///
@@ -283,13 +285,13 @@ impl fmt::Debug for Signals {
 
 /// Waits for an interrupt: Ctrl-C in a terminal, or `SIGINT` from elsewhere.
 ///
-/// From the first call on, `SIGINT` no longer terminates the process. An interrupt that arrives while no call
-/// waits is lost; to receive all of them, keep a [`Signals`].
+/// From the first call on, `SIGINT` no longer terminates the process. An interrupt that arrives
+/// while no call waits is lost; to receive all of them, keep a [`Signals`].
 ///
 /// # Errors
 ///
-/// `ECANCELED` if the fiber is cancelled; `EMFILE` if there is no free descriptor; any other error that
-/// `socketpair(2)` or `sigaction(2)` reports.
+/// `ECANCELED` if the fiber is cancelled; `EMFILE` if there is no free descriptor; any other error
+/// that `socketpair(2)` or `sigaction(2)` reports.
 ///
 /// ```
 /// # use uthread::{process::Command, signal::{Signal, Signals}};

@@ -21,7 +21,8 @@ fn change(pair: &mut Pair, choices: &mut Choices) {
     pair.1 += 1;
 }
 
-/// Returns the guard. If the lock is poisoned, restores the pair, which may be inconsistent only then.
+/// Returns the guard. If the lock is poisoned, restores the pair, which may be inconsistent only
+/// then.
 fn repaired<G>(locked: LockResult<G>, pair: fn(&mut G) -> &mut Pair, clear: impl FnOnce()) -> G {
     match locked {
         Ok(mut guard) => {
@@ -158,7 +159,8 @@ fn locks_are_free_after_their_owners_end() {
     });
 }
 
-/// Cancels waiters: a notification meant for one of them goes to another, or the cancelled one has used it.
+/// Cancels waiters: a notification meant for one of them goes to another, or the cancelled one has
+/// used it.
 #[test]
 fn no_notification_is_lost() {
     const EACH: u64 = 4;

@@ -1,10 +1,10 @@
-//! A simulation of several workers on one thread, under a seed that chooses which worker runs next, how long
-//! an operation takes, and its result. The clock is virtual: it advances only while all workers sleep, or a
-//! fiber computes.
+//! A simulation of several workers on one thread, under a seed that chooses which worker runs next,
+//! how long an operation takes, and its result. The clock is virtual: it advances only while all
+//! workers sleep, or a fiber computes.
 //!
-//! Start reading here: this is the scheduler without a kernel. `programs.rs`, `operations.rs`, `channels.rs`,
-//! `selections.rs`, `locks.rs` and `priorities.rs` check properties that hold whatever the seed chooses. To try more seeds than
-//! usual, or to repeat one:
+//! Start reading here: this is the scheduler without a kernel. `programs.rs`, `operations.rs`,
+//! `channels.rs`, `selections.rs`, `locks.rs` and `priorities.rs` check properties that hold
+//! whatever the seed chooses. To try more seeds than usual, or to repeat one:
 //!
 //! ```sh
 //! UTHREAD_SEEDS=10000 cargo test --release -p uthread simulation
@@ -44,14 +44,15 @@ use crate::sched::worker::{Tick, Worker, current};
 use crate::stack::sizes::STACK_SIZE_MIN;
 use crate::thread::JoinHandle;
 
-/// Seeds of each program in an ordinary test run: some tenths of a second. `cargo xtask ci` runs ten times as many.
+/// Seeds of each program in an ordinary test run: some tenths of a second. `cargo xtask ci` runs
+/// ten times as many.
 const SEEDS: u64 = 100;
 
 /// Turns after which a simulation that should have ended does not.
 const TURNS_MAX: u64 = 1_000_000;
 
-/// Runs a program in both modes under many seeds, or under the one asked for, and names the seed that
-/// fails.
+/// Runs a program in both modes under many seeds, or under the one asked for, and names the seed
+/// that fails.
 fn under_seeds(program: impl Fn(u64, Mode)) {
     let number = |name| env::var(name).ok().map(|text| text.parse().expect(name));
     let seeds = match number("UTHREAD_SEED") {

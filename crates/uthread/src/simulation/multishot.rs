@@ -1,5 +1,5 @@
-//! Properties of multishot operations that hold under every seed: nothing is lost, and nothing is left
-//! behind.
+//! Properties of multishot operations that hold under every seed: nothing is lost, and nothing is
+//! left behind.
 
 use std::io;
 use std::mem;
@@ -40,8 +40,8 @@ fn begin(queue: &Arc<MultishotQueue<Numbers>>) -> Option<OperationId> {
     }))
 }
 
-/// Takes numbers until the end, or at most `max` of them. Returns the result that has ended the operation, if
-/// it has ended.
+/// Takes numbers until the end, or at most `max` of them. Returns the result that has ended the
+/// operation, if it has ended.
 fn take(queue: &MultishotQueue<Numbers>, expected: &mut u32, max: u64) -> Option<i32> {
     for _ in 0..max {
         loop {

@@ -165,8 +165,8 @@ fn sends_of_ordered_fibers_gather_only_for_a_short_batch() {
     });
 }
 
-/// Lets 100 fibers of one worker compute for this time before each call. Returns the maximum time that an operation has waited to
-/// be submitted, and that of a send.
+/// Lets 100 fibers of one worker compute for this time before each call. Returns the maximum time
+/// that an operation has waited to be submitted, and that of a send.
 fn gathering_times(
     seed: u64,
     mode: Mode,
@@ -196,7 +196,8 @@ fn gathering_times(
     times
 }
 
-/// Otherwise a fiber that computes between calls would wait for all others twice or more for each of its messages.
+/// Otherwise a fiber that computes between calls would wait for all others twice or more for each
+/// of its messages.
 #[test]
 fn a_call_that_need_not_wait_leaves_the_turn_to_its_fiber() {
     // Fewer than those after which it gives way.
@@ -268,8 +269,8 @@ impl Computing {
     }
 }
 
-/// Otherwise connections that compute would keep out those that have just been accepted: each of their
-/// batches ends with the first fiber.
+/// Otherwise connections that compute would keep out those that have just been accepted: each of
+/// their batches ends with the first fiber.
 #[test]
 fn a_new_fiber_begins_beside_others_that_compute() {
     under_seeds(|seed, mode| {

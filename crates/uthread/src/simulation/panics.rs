@@ -1,5 +1,5 @@
-//! Properties that hold under every seed while fibers wait in destructors during their panics. There is one
-//! worker: `std` counts panics per thread, and all workers of a simulation share one.
+//! Properties that hold under every seed while fibers wait in destructors during their panics.
+//! There is one worker: `std` counts panics per thread, and all workers of a simulation share one.
 
 use std::panic::resume_unwind;
 use std::time::Duration;

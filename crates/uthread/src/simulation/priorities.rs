@@ -1,4 +1,5 @@
-//! Properties of fibers of several priorities: the order of their turns, and the bounds of the README of `sched`.
+//! Properties of fibers of several priorities: the order of their turns, and the bounds of the
+//! README of `sched`.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -74,7 +75,8 @@ fn flood(seed: u64, workers: usize, mode: Mode, counts: [usize; 3], turns: usize
     log.split_off(begun.expect("there are fibers"))
 }
 
-/// Checks the claims of the README for the turns of one worker, on which fibers of all these priorities wait.
+/// Checks the claims of the README for the turns of one worker, on which fibers of all these
+/// priorities wait.
 fn check(turns: impl Iterator<Item = Run>, has_others: bool, has_background: bool) {
     let (mut ahead, mut urgent, mut normal) = (0, 0, 0);
     for turn in turns {
@@ -132,7 +134,8 @@ fn each_of_several_workers_leaves_turns_to_all_others() {
                     let background = has(Priority::Background);
                     check(own.clone(), has(Priority::Normal) || background, background);
                 }
-                // Background fibers wait where every worker sees them. A normal one may be in the queue of another.
+                // Background fibers wait where every worker sees them. A normal one may be in the
+                // queue of another.
                 Mode::Migrating | Mode::OwnTls => check(own.clone(), true, true),
             }
         }
@@ -194,7 +197,8 @@ fn a_stream_of_urgent_new_fibers_delays_no_fiber_from_outside_for_long() {
         let last = simulation.spawn(move || stop.store(true, Ordering::Relaxed));
         simulation.step_until(|_| last.is_finished());
         let waited = links.load(Ordering::Relaxed) - before;
-        // A batch until the worker looks into the injector, and one more in which the fiber has its turn.
+        // A batch until the worker looks into the injector, and one more in which the fiber has its
+        // turn.
         assert!(waited <= 2 * 64, "{waited} urgent ones went first");
         simulation.shut_down();
     });
@@ -289,7 +293,8 @@ fn a_flush_submits_in_the_order_of_the_priorities() {
             (flush, priority as usize, number)
         };
         assert!(world.submitted().is_sorted_by_key(key), "out of order");
-        // A flush leaves nothing behind: what is submitted later was started later, on the same worker or another.
+        // A flush leaves nothing behind: what is submitted later was started later, on the same
+        // worker or another.
         assert!(world.gathered_max() <= Duration::from_millis(1));
     });
 }

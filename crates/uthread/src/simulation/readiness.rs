@@ -1,5 +1,5 @@
-//! Properties of selections with descriptors that hold under every seed: nothing is lost, and no poll is left
-//! behind.
+//! Properties of selections with descriptors that hold under every seed: nothing is lost, and no
+//! poll is left behind.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -26,7 +26,8 @@ struct Ready<'a> {
     input: &'a io::Stdin,
     /// Chooses whether the descriptor is ready when it is checked; if `None`, it never is.
     choices: Option<Choices>,
-    /// In the simulation there is room after a while, nothing to read ever, and nothing can wait for what is exceptional.
+    /// In the simulation there is room after a while, nothing to read ever, and nothing can wait
+    /// for what is exceptional.
     events: PollFlags,
     failure: Option<io::Error>,
 }

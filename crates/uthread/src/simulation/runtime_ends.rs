@@ -1,5 +1,5 @@
-//! Properties of the end of a runtime that hold under every seed: fibers are abandoned, or all of them are
-//! awaited.
+//! Properties of the end of a runtime that hold under every seed: fibers are abandoned, or all of
+//! them are awaited.
 
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use crate::thread::{Cancelled, JoinHandle, park, scope, shield, sleep, spawn, yi
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// State that fibers of a runtime share with the rest of the process, and do not hold across a wait.
+/// State that fibers of a runtime share with the rest of the process, and do not hold across a
+/// wait.
 struct Outside {
     mutex: Mutex<()>,
     lock: RwLock<()>,

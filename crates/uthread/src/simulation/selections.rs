@@ -40,7 +40,8 @@ fn members(bound: usize) -> (Vec<Member>, Arc<()>) {
 }
 
 impl Member {
-    /// Sends its values, each to whichever of two takes it first, and goes on until all are received.
+    /// Sends its values, each to whichever of two takes it first, and goes on until all are
+    /// received.
     fn run(self, mut choices: Choices) {
         let mut last_from = [None; FIBERS];
         let mut sent = 0;

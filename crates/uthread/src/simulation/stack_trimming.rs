@@ -1,4 +1,5 @@
-//! Stacks are trimmed while their fibers wait, whatever the seed chooses: no fiber loses what it has there.
+//! Stacks are trimmed while their fibers wait, whatever the seed chooses: no fiber loses what it
+//! has there.
 
 use std::hint::black_box;
 use std::panic::Location;
@@ -16,7 +17,8 @@ use crate::thread::{JoinHandle, park, park_timeout, spawn};
 /// Waits somewhere below frames of several sizes, each of which holds what it held before.
 fn wait_below_frames(depth: u64, choices: &mut Choices) {
     let mark = choices.below(256) as u8;
-    // Larger than a page, so that one of them lies below the address that the fiber leaves for prefetching.
+    // Larger than a page, so that one of them lies below the address that the fiber leaves for
+    // prefetching.
     let frame = black_box([mark; 5000]);
     match choices.below(3) {
         0 if depth > 0 => {
@@ -89,8 +91,8 @@ fn the_monitor_misses_no_fiber_as_it_goes_to_sleep() {
 /// Maximum number of bytes between a variable of a fiber that parks and its stack pointer.
 const FRAMES_BYTES_MAX: usize = 4096;
 
-/// The stack pointer is read from the private fields of corosensei's `Coroutine`. Anything else that is found there would be far
-/// above the variable, or far below it.
+/// The stack pointer is read from the private fields of corosensei's `Coroutine`. Anything else
+/// that is found there would be far above the variable, or far below it.
 #[test]
 #[allow(unsafe_code, reason = "reading a suspended fiber")]
 fn the_stack_pointer_is_found_below_the_frames_of_a_waiting_fiber() {

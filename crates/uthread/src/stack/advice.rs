@@ -1,8 +1,8 @@
 //! Advice for many memory ranges by one call: `process_madvise` on the calling process.
 //!
-//! Linux 6.15 permits every kind of advice for the calling process, and names it without a descriptor (which
-//! would mean the parent after a fork). On older kernels, or if a filter refuses the call, each range takes a
-//! call of its own.
+//! Linux 6.15 permits every kind of advice for the calling process, and names it without a
+//! descriptor (which would mean the parent after a fork). On older kernels, or if a filter refuses
+//! the call, each range takes a call of its own.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,17 +13,19 @@ const PIDFD_SELF: libc::c_long = -10_001;
 /// Maximum number of ranges per call, far below the kernel's limit of 1024.
 const RANGES_MAX: usize = 64;
 
-/// Set once the call was refused, for the rest of the process. Relaxed: a late reader only tries once more.
+/// Set once the call was refused, for the rest of the process. Relaxed: a late reader only tries
+/// once more.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Gives advice on the ranges of `length` bytes that begin at `starts`, which must be in stacks that are not
-/// in use. Returns the number of ranges, the first ones, for which it succeeded. The caller handles the rest.
+/// Gives advice on the ranges of `length` bytes that begin at `starts`, which must be in stacks
+/// that are not in use. Returns the number of ranges, the first ones, for which it succeeded. The
+/// caller handles the rest.
 pub(super) fn advise_at_once(starts: &[usize], length: usize, advice: libc::c_int) -> usize {
     advise_ranges(starts, |start| *start..*start + length, advice)
 }
 
-/// Gives advice on the range of each item. The ranges must not be in use. Returns the number of items, the first
-/// ones, for which it succeeded.
+/// Gives advice on the range of each item. The ranges must not be in use. Returns the number of
+/// items, the first ones, for which it succeeded.
 #[allow(unsafe_code, reason = "no crate of ours has this call for oneself")]
 pub(super) fn advise_ranges<T>(
     items: &[T],

@@ -1,7 +1,7 @@
 //! Stacks larger than the runtime's default, for single fibers that need them.
 //!
-//! Each stack is a mapping of its own. Its usable size is a power of two, so a returned stack serves the next
-//! fiber with similar needs.
+//! Each stack is a mapping of its own. Its usable size is a power of two, so a returned stack
+//! serves the next fiber with similar needs.
 
 use std::io;
 use std::mem;
@@ -14,19 +14,20 @@ use super::{Stack, TOP_BYTES};
 
 use crate::atomic::lock;
 
-/// Number of size classes, from the smallest to the largest stack. Each is twice as large as the previous
-/// one.
+/// Number of size classes, from the smallest to the largest stack. Each is twice as large as the
+/// previous one.
 const CLASSES: usize = (STACK_SIZE_MAX / STACK_SIZE_MIN).ilog2() as usize + 1;
 
-/// Maximum number of free stacks kept per size class: enough if a few deep fibers come and go. All classes
-/// together keep two megabytes of memory.
+/// Maximum number of free stacks kept per size class: enough if a few deep fibers come and go. All
+/// classes together keep two megabytes of memory.
 const KEPT_STACKS_MAX: usize = 16;
 
 /// The free stacks by size class.
 #[derive(Debug, Default)]
 pub(super) struct LargerStacks {
     free: Mutex<[Vec<Stack>; CLASSES]>,
-    /// Number of bytes of each, a multiple of the page size, that fibers do not have for their frames.
+    /// Number of bytes of each, a multiple of the page size, that fibers do not have for their
+    /// frames.
     block_size: usize,
 }
 
@@ -39,8 +40,8 @@ impl LargerStacks {
         }
     }
 
-    /// Returns a stack with at least `bytes` usable bytes, at most [`STACK_SIZE_MAX`], with its guard
-    /// installed.
+    /// Returns a stack with at least `bytes` usable bytes, at most [`STACK_SIZE_MAX`], with its
+    /// guard installed.
     ///
     /// # Errors
     ///
@@ -98,8 +99,8 @@ impl LargerStacks {
 impl Drop for LargerStacks {
     fn drop(&mut self) {
         let kept = self.free.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // A stack that is still in use is leaked, never freed: it may be running, or the kernel may write to
-        // it.
+        // A stack that is still in use is leaked, never freed: it may be running, or the kernel may
+        // write to it.
         kept.iter_mut().flat_map(mem::take).for_each(free);
     }
 }
@@ -107,7 +108,8 @@ impl Drop for LargerStacks {
 /// Unmaps a stack.
 #[allow(unsafe_code, reason = "giving memory back")]
 fn free(stack: Stack) {
-    // SAFETY: the caller owns the stack and uses it for the last time; each stack is a mapping of its own.
+    // SAFETY: the caller owns the stack and uses it for the last time; each stack is a mapping of
+    // its own.
     unsafe { memory::unmap(stack.limit.get(), stack.extent().size()) };
 }
 

@@ -1,7 +1,7 @@
 //! The memory of stacks: mapping, guarding and releasing it.
 //!
-//! A guard is installed by `MADV_GUARD_INSTALL` if the kernel supports it, which needs no mapping of its own.
-//! Otherwise it is protected by `mprotect`, which makes two mappings per stack.
+//! A guard is installed by `MADV_GUARD_INSTALL` if the kernel supports it, which needs no mapping
+//! of its own. Otherwise it is protected by `mprotect`, which makes two mappings per stack.
 
 use std::io;
 use std::ops::Range;
@@ -12,8 +12,8 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
 use super::advice::{advise_at_once, advise_ranges};
 
-/// Size of the guard: more than the frame of any C function compiled without stack probes should have. A
-/// guard region takes address space only.
+/// Size of the guard: more than the frame of any C function compiled without stack probes should
+/// have. A guard region takes address space only.
 const GUARD_BYTES: usize = 16 * 1024;
 
 const MADV_GUARD_INSTALL: libc::c_int = 102;
@@ -45,8 +45,8 @@ impl Guards {
         Ok(guard_by_protection(limit)?)
     }
 
-    /// Installs the guards of stacks that were never handed out. Returns the number of stacks, the first
-    /// ones, that have a guard.
+    /// Installs the guards of stacks that were never handed out. Returns the number of stacks, the
+    /// first ones, that have a guard.
     ///
     /// # Errors
     ///
@@ -76,8 +76,8 @@ impl Guards {
         let removed = advise_at_once(limits, guard_size(), MADV_GUARD_REMOVE);
         for limit in &limits[removed..] {
             let start = ptr::with_exposed_provenance_mut(*limit);
-            // SAFETY: the range is in a stack that is not in use, by the caller's contract. A failure only
-            // keeps the guard.
+            // SAFETY: the range is in a stack that is not in use, by the caller's contract. A
+            // failure only keeps the guard.
             let _ = unsafe { libc::madvise(start, guard_size(), MADV_GUARD_REMOVE) };
         }
     }
@@ -145,8 +145,8 @@ pub(super) unsafe fn unmap(start: usize, length: usize) {
     debug_assert!(unmapped.is_ok(), "a whole mapping can always be unmapped");
 }
 
-/// Populates these pages of new stacks before their first touch: by one call, a page costs less than by a
-/// fault. If the kernel refuses, they are populated by faults.
+/// Populates these pages of new stacks before their first touch: by one call, a page costs less
+/// than by a fault. If the kernel refuses, they are populated by faults.
 pub(super) fn populate(pages: &[usize]) {
     advise_at_once(pages, page_size(), libc::MADV_POPULATE_WRITE);
 }

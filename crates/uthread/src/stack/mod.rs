@@ -10,10 +10,10 @@
 //!   low   +------------------+  limit
 //! ```
 //!
-//! [`pool`] hands stacks out and takes them back; [`slabs`] carves them from large mappings; [`larger`] holds
-//! larger stacks for single fibers; [`memory`] makes the system calls, and [`advice`] makes them for many
-//! stacks at once. [`overflow`] reports a touched guard, [`panic_frames`] detects whether a stack is in a
-//! panic hook, and [`cache`] prefetches.
+//! [`pool`] hands stacks out and takes them back; [`slabs`] carves them from large mappings;
+//! [`larger`] holds larger stacks for single fibers; [`memory`] makes the system calls, and
+//! [`advice`] makes them for many stacks at once. [`overflow`] reports a touched guard,
+//! [`panic_frames`] detects whether a stack is in a panic hook, and [`cache`] prefetches.
 
 mod advice;
 pub(crate) mod cache;
@@ -32,8 +32,9 @@ use std::ptr::{self, NonNull};
 
 use corosensei::stack::StackPointer;
 
-/// Number of bytes between the base of a stack and its end. The fiber's runner uses them: so many that the first line of the
-/// cache that it uses there is the one that each switch touches, which is that of the two words below the base.
+/// Number of bytes between the base of a stack and its end. The fiber's runner uses them: so many
+/// that the first line of the cache that it uses there is the one that each switch touches, which
+/// is that of the two words below the base.
 pub(crate) const TOP_BYTES: usize = 112;
 
 /// A stack, guard included. Its memory belongs to the [`pool::Pool`] that it came from.
@@ -58,8 +59,8 @@ impl Stack {
         self.extent().contents()
     }
 
-    /// Lowers the base, so that `bytes` bytes of whoever has the stack follow the [`TOP_BYTES`], below `end`. Returns the base
-    /// before.
+    /// Lowers the base, so that `bytes` bytes of whoever has the stack follow the [`TOP_BYTES`],
+    /// below `end`. Returns the base before.
     pub(crate) fn lower_base(&mut self, end: usize, bytes: usize) -> NonZeroUsize {
         let base = end - TOP_BYTES - bytes;
         let base =
@@ -120,9 +121,9 @@ impl Extent {
     unsafe_code,
     reason = "corosensei asks the owner of a stack to vouch for its guard page"
 )]
-// SAFETY: a `Stack` is created only by `Slabs::stack` and `LargerStacks::take`. They install the guard at
-// `limit` before handing the stack out, align it, and leave at least `pool::STACK_SIZE_MIN` bytes above the
-// guard.
+// SAFETY: a `Stack` is created only by `Slabs::stack` and `LargerStacks::take`. They install the
+// guard at `limit` before handing the stack out, align it, and leave at least
+// `pool::STACK_SIZE_MIN` bytes above the guard.
 unsafe impl corosensei::stack::Stack for Stack {
     fn base(&self) -> StackPointer {
         self.base

@@ -1,8 +1,8 @@
 //! The overflow report: a touched guard page names the fiber and terminates the process.
 //!
-//! A full stack cannot run a signal handler, so every worker has an alternate signal stack. The handler may
-//! only make async-signal-safe calls: it formats into a buffer of its own and writes that. Faults elsewhere
-//! are passed to the previous handler.
+//! A full stack cannot run a signal handler, so every worker has an alternate signal stack. The
+//! handler may only make async-signal-safe calls: it formats into a buffer of its own and writes
+//! that. Faults elsewhere are passed to the previous handler.
 #![allow(
     unsafe_code,
     reason = "signal handlers and signal stacks are C interfaces"
@@ -14,8 +14,8 @@ use std::panic::Location;
 use std::sync::OnceLock;
 use std::{io, ptr};
 
-/// Size of the alternate stack. The handler needs about 2 KiB; the rest is for the vector state that the
-/// kernel saves in the signal frame (up to 11 KiB with AMX).
+/// Size of the alternate stack. The handler needs about 2 KiB; the rest is for the vector state
+/// that the kernel saves in the signal frame (up to 11 KiB with AMX).
 const ALTERNATE_STACK_BYTES: usize = 64 * 1024;
 
 /// Maximum length of a report, enough for two paths of ordinary length. A longer report is cut.
@@ -29,8 +29,8 @@ pub(crate) struct Victim<'a> {
     pub(crate) stack_size: usize,
 }
 
-/// Calls `report` with the fiber of this thread that owns the guard page at `address`, if there is one. Runs
-/// in a signal handler.
+/// Calls `report` with the fiber of this thread that owns the guard page at `address`, if there is
+/// one. Runs in a signal handler.
 pub(crate) type Lookup = fn(address: usize, report: &mut dyn FnMut(Victim<'_>));
 
 struct Installed {
@@ -177,7 +177,8 @@ fn exchange(stack: &libc::stack_t) -> io::Result<libc::stack_t> {
         ss_flags: 0,
         ss_size: 0,
     };
-    // SAFETY: `stack` is disabled, or describes memory that outlives its use (see `AlternateStack`).
+    // SAFETY: `stack` is disabled, or describes memory that outlives its use (see
+    // `AlternateStack`).
     if unsafe { libc::sigaltstack(stack, &mut previous) } == 0 {
         Ok(previous)
     } else {

@@ -1,8 +1,8 @@
 //! Detects whether a stack is in a panic hook.
 //!
-//! `std` counts a panic from before its hook until after the last destructor, and a program may replace the
-//! hook at any time. But the functions that start a panic are on the stack exactly while the hook runs. Their
-//! addresses are learned once, from a panic made for this purpose.
+//! `std` counts a panic from before its hook until after the last destructor, and a program may
+//! replace the hook at any time. But the functions that start a panic are on the stack exactly
+//! while the hook runs. Their addresses are learned once, from a panic made for this purpose.
 
 use std::ffi::{c_int, c_void};
 use std::panic;
@@ -11,7 +11,8 @@ use std::thread;
 
 use crate::atomic::lock;
 
-/// Start addresses of the functions on the stack between a panic and its hook; unset until they are learned.
+/// Start addresses of the functions on the stack between a panic and its hook; unset until they are
+/// learned.
 static FUNCTIONS: OnceLock<Vec<usize>> = OnceLock::new();
 
 /// An upper bound of the number of these functions; `std` has about eight.
@@ -29,8 +30,8 @@ unsafe extern "C-unwind" {
     safe fn _Unwind_GetRegionStart(frame: *mut c_void) -> usize;
 }
 
-/// Learns the functions, once. Called by a thread that does not panic, while no other thread changes the
-/// hook.
+/// Learns the functions, once. Called by a thread that does not panic, while no other thread
+/// changes the hook.
 #[inline(never)]
 pub(crate) fn learn() {
     if cfg!(panic = "abort") || cfg!(miri) {
@@ -99,8 +100,8 @@ fn functions_above(end: usize) -> Vec<usize> {
     functions
 }
 
-/// Calls `visitor` with the start address of the function of each frame, the innermost first, while it
-/// returns `true`.
+/// Calls `visitor` with the start address of the function of each frame, the innermost first, while
+/// it returns `true`.
 #[allow(
     unsafe_code,
     reason = "the unwinder calls back with a pointer to the visitor"

@@ -1,8 +1,8 @@
 //! The pool of stacks: few large mappings for many stacks, with memory only for those in use.
 //!
-//! A slab is one anonymous mapping that holds many stacks. The lowest pages of a stack are its guard. If the
-//! kernel supports it, the guard needs no mapping of its own, so a million stacks stay below
-//! `vm.max_map_count`. Larger stacks for single fibers are in [`larger`](super::larger).
+//! A slab is one anonymous mapping that holds many stacks. The lowest pages of a stack are its
+//! guard. If the kernel supports it, the guard needs no mapping of its own, so a million stacks
+//! stay below `vm.max_map_count`. Larger stacks for single fibers are in [`larger`](super::larger).
 
 use std::io;
 use std::iter;
@@ -20,8 +20,9 @@ use super::{Extent, Stack};
 
 use crate::atomic::lock;
 
-/// Maximum number of free stacks that keep their hottest pages, 8 MiB in all: enough for the next burst to
-/// start warm. Further stacks keep nothing, so that the memory of a burst of a million fibers is returned.
+/// Maximum number of free stacks that keep their hottest pages, 8 MiB in all: enough for the next
+/// burst to start warm. Further stacks keep nothing, so that the memory of a burst of a million
+/// fibers is returned.
 const WARM_STACKS_MAX: usize = 1024;
 
 /// Number of batches released at once: about a millisecond of a worker's time.
@@ -34,7 +35,8 @@ const SCATTERED_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Pool {
     stack_size: usize,
-    /// Number of bytes of each stack, larger ones included, that fibers do not have for their frames.
+    /// Number of bytes of each stack, larger ones included, that fibers do not have for their
+    /// frames.
     block_size: usize,
     guards: Guards,
     /// Number of warm stacks, readable without the lock.
@@ -69,13 +71,14 @@ impl Inner {
 }
 
 impl Pool {
-    /// Creates a pool of stacks of `stack_size` bytes, guard included. The size is rounded up to whole pages,
-    /// and to at least [`STACK_SIZE_MIN`] plus the guard.
+    /// Creates a pool of stacks of `stack_size` bytes, guard included. The size is rounded up to
+    /// whole pages, and to at least [`STACK_SIZE_MIN`] plus the guard.
     pub(crate) fn new(stack_size: usize) -> Pool {
         Pool::with_blocks(stack_size, 0)
     }
 
-    /// Creates a pool of stacks which are larger by `block_size` bytes, whole pages, for a block of thread-local storage.
+    /// Creates a pool of stacks which are larger by `block_size` bytes, whole pages, for a block of
+    /// thread-local storage.
     pub(crate) fn with_blocks(stack_size: usize, block_size: usize) -> Pool {
         let stack_size =
             stack_size.max(STACK_SIZE_MIN + guard_size() + COLOURS * cache::LINE_BYTES);
@@ -121,8 +124,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Returns a stack with at least `bytes` usable bytes, at most [`STACK_SIZE_MAX`], or `None` if ordinary
-    /// stacks are large enough.
+    /// Returns a stack with at least `bytes` usable bytes, at most [`STACK_SIZE_MAX`], or `None` if
+    /// ordinary stacks are large enough.
     ///
     /// # Errors
     ///
@@ -134,7 +137,8 @@ impl Pool {
         self.larger.take(bytes, &self.guards).map(Some)
     }
 
-    /// Returns a reserve stack, which is large enough for any fiber and not one of the ordinary stacks.
+    /// Returns a reserve stack, which is large enough for any fiber and not one of the ordinary
+    /// stacks.
     ///
     /// # Errors
     ///
@@ -159,8 +163,8 @@ impl Pool {
         self.larger.give(stack);
     }
 
-    /// Takes back ordinary stacks. Returns all but their hottest pages to the kernel, and everything of
-    /// stacks beyond the needs of the next burst.
+    /// Takes back ordinary stacks. Returns all but their hottest pages to the kernel, and
+    /// everything of stacks beyond the needs of the next burst.
     pub(crate) fn give(&self, stacks: impl IntoIterator<Item = Stack>) {
         let stacks: Vec<_> = stacks.into_iter().collect();
         // Relaxed: a guess is enough.
@@ -182,8 +186,8 @@ impl Pool {
         self.release_some_of(inner);
     }
 
-    /// Returns to the kernel some of the memory that remains from a peak. Called by idle workers. The result
-    /// is `true` if there was any.
+    /// Returns to the kernel some of the memory that remains from a peak. Called by idle workers.
+    /// The result is `true` if there was any.
     pub(crate) fn release_some(&self) -> bool {
         self.has_surplus.load(Ordering::Relaxed) && self.release_some_of(self.lock())
     }
@@ -240,7 +244,8 @@ impl Pool {
     }
 }
 
-/// Returns `true` if the kernel supports guard regions. Found out as every pool does, by its first stack.
+/// Returns `true` if the kernel supports guard regions. Found out as every pool does, by its first
+/// stack.
 ///
 /// # Errors
 ///
@@ -257,8 +262,8 @@ impl Drop for Pool {
     #[allow(unsafe_code, reason = "giving memory back")]
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // A stack that is still handed out may be running, or the kernel may write to it: leak it, never free
-        // it.
+        // A stack that is still handed out may be running, or the kernel may write to it: leak it,
+        // never free it.
         if inner.lent == 0 {
             for (start, length) in inner.slabs.drain() {
                 // SAFETY: no stack of the pool is handed out, so nothing refers to the mapping.

@@ -1,15 +1,15 @@
 //! The slabs of a pool, and which parts of them are in use.
 //!
-//! A slab is carved batch by batch. A batch may be released when all of its stacks have been returned: its
-//! guards and page tables are freed, and it can be carved again. A slab whose batches are all released is
-//! unmapped.
+//! A slab is carved batch by batch. A batch may be released when all of its stacks have been
+//! returned: its guards and page tables are freed, and it can be carved again. A slab whose batches
+//! are all released is unmapped.
 //!
 //! ```text
 //!   not carved --carve--> lent <--> free, part of a batch --> free, a whole batch --release--> released --carve--> lent
 //! ```
 //!
-//! The kernel keeps a page of page tables per 2 MiB of touched addresses. It frees the page only when the
-//! addresses are unmapped or (on x86-64, since Linux 6.14) advised on as one range.
+//! The kernel keeps a page of page tables per 2 MiB of touched addresses. It frees the page only
+//! when the addresses are unmapped or (on x86-64, since Linux 6.14) advised on as one range.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,26 +20,28 @@ use super::memory::{self, Guards};
 use super::sizes::BATCH_STACKS;
 use super::{Stack, TOP_BYTES};
 
-/// Number of stacks in the first slab: enough for a small program, 16 MiB of address space at 256 KiB each.
+/// Number of stacks in the first slab: enough for a small program, 16 MiB of address space at 256
+/// KiB each.
 pub(super) const SLAB_STACKS_FIRST: usize = 64;
 
-/// Number of stacks in the largest slab. Slabs double in size up to this, so that a million stacks take a few
-/// hundred mappings, and none takes more than a few GiB of address space.
+/// Number of stacks in the largest slab. Slabs double in size up to this, so that a million stacks
+/// take a few hundred mappings, and none takes more than a few GiB of address space.
 const SLAB_STACKS_MAX: usize = 4096;
 
-/// Number of cache lines of the first page at which stacks begin in turn. If all began at the same address
-/// modulo a page, they would compete for a sixty-fourth of the cache. This takes at most a quarter of the
-/// page, so a waiting fiber still fits into the rest.
+/// Number of cache lines of the first page at which stacks begin in turn. If all began at the same
+/// address modulo a page, they would compete for a sixty-fourth of the cache. This takes at most a
+/// quarter of the page, so a waiting fiber still fits into the rest.
 pub(super) const COLOURS: usize = 16;
 
-/// Number of free stacks, in addition to the warm ones, below which no batch is released: half a MiB of page
-/// tables at 256 KiB per stack.
+/// Number of free stacks, in addition to the warm ones, below which no batch is released: half a
+/// MiB of page tables at 256 KiB per stack.
 const FREE_STACKS_KEPT: usize = 1024;
 
 /// The bit mask of a batch whose stacks are all free.
 const WHOLE: usize = (1 << BATCH_STACKS) - 1;
 
-/// Batches by start address, each with a number. One type for all lists, as the code of a map is large.
+/// Batches by start address, each with a number. One type for all lists, as the code of a map is
+/// large.
 type Batches = BTreeMap<usize, usize>;
 
 /// All slabs of a pool. Batches are identified by their start addresses.
@@ -75,7 +77,8 @@ struct Slab {
 pub(super) struct Releasing(usize);
 
 impl Releasing {
-    /// Returns the memory of the batch to the kernel, page tables included if the kernel can free them.
+    /// Returns the memory of the batch to the kernel, page tables included if the kernel can free
+    /// them.
     pub(super) fn release(&self, stack_size: usize, guards: &Guards) {
         let limits = (0..BATCH_STACKS).map(|place| self.0 + place * stack_size);
         guards.remove(&limits.collect::<Vec<_>>());
@@ -98,7 +101,8 @@ impl Slabs {
         }
     }
 
-    /// Takes free stacks of one batch, at least one, with their guards installed. They are reused or new.
+    /// Takes free stacks of one batch, at least one, with their guards installed. They are reused
+    /// or new.
     ///
     /// # Errors
     ///
@@ -160,8 +164,8 @@ impl Slabs {
         Some(Releasing(batch))
     }
 
-    /// Records that a batch is released. If this was the last one of its slab, removes the slab and returns
-    /// its start address and length.
+    /// Records that a batch is released. If this was the last one of its slab, removes the slab and
+    /// returns its start address and length.
     pub(super) fn mark_released(&mut self, Releasing(batch): Releasing) -> Option<(usize, usize)> {
         let index = self.slab_of(batch);
         self.released.insert(batch, 0);
@@ -235,7 +239,8 @@ impl Slabs {
         Ok(())
     }
 
-    /// Installs the guards of some stacks of a batch and adds these stacks. Returns how many succeeded.
+    /// Installs the guards of some stacks of a batch and adds these stacks. Returns how many
+    /// succeeded.
     fn guard(
         &self,
         batch: usize,

@@ -22,9 +22,9 @@ use crate::sched::caller::{cancellation, turn};
 ///
 /// # Cancellation
 ///
-/// [`wait`](Barrier::wait) is a cancellation point: a [cancelled](crate::thread::Cancelled) fiber is unwound
-/// and no longer counts, so the others wait for one more. If the barrier has opened just before, or if the
-/// fiber is in a destructor, where it cannot be unwound, `wait` returns.
+/// [`wait`](Barrier::wait) is a cancellation point: a [cancelled](crate::thread::Cancelled) fiber
+/// is unwound and no longer counts, so the others wait for one more. If the barrier has opened just
+/// before, or if the fiber is in a destructor, where it cannot be unwound, `wait` returns.
 pub struct Barrier {
     count: usize,
     /// Number of waiters. Accessed under the lock of the queue.
@@ -35,7 +35,8 @@ pub struct Barrier {
 pub struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
-    /// Returns `true` for exactly one of the waiters that pass the barrier together: the last to arrive.
+    /// Returns `true` for exactly one of the waiters that pass the barrier together: the last to
+    /// arrive.
     ///
     /// ```
     /// assert!(uthread::sync::Barrier::new(1).wait().is_leader());
@@ -47,8 +48,8 @@ impl BarrierWaitResult {
 }
 
 impl Barrier {
-    /// Creates a barrier for `count` waiters. With 0 or 1, `wait` returns at once. See the example of
-    /// [`Barrier`].
+    /// Creates a barrier for `count` waiters. With 0 or 1, `wait` returns at once. See the example
+    /// of [`Barrier`].
     #[must_use]
     pub const fn new(count: usize) -> Barrier {
         Barrier {

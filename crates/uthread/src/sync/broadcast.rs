@@ -1,7 +1,8 @@
-//! Broadcast channels: each receiver gets every value. The names are those of Tokio's `sync::broadcast`.
+//! Broadcast channels: each receiver gets every value. The names are those of Tokio's
+//! `sync::broadcast`.
 //!
-//! A channel keeps a fixed number of values. Senders never wait: a receiver that is too slow loses the oldest
-//! values, and learns how many.
+//! A channel keeps a fixed number of values. Senders never wait: a receiver that is too slow loses
+//! the oldest values, and learns how many.
 //!
 //! ```
 //! use uthread::sync::broadcast;
@@ -35,8 +36,8 @@ use super::selection::{ArmHandle, Event, Sealed};
 use crate::sched::caller::{self, turn};
 
 struct Ring<T> {
-    /// The values that some receiver has not received yet, in order; the last one is at position `next - 1`.
-    /// At most `capacity`.
+    /// The values that some receiver has not received yet, in order; the last one is at position
+    /// `next - 1`. At most `capacity`.
     values: VecDeque<Slot<T>>,
     capacity: usize,
     /// The position of the next value, which is the number of values sent so far.
@@ -47,11 +48,13 @@ struct Ring<T> {
 
 struct Slot<T> {
     value: Arc<T>,
-    /// Number of receivers that have not received this value. Never smaller than that of an older value.
+    /// Number of receivers that have not received this value. Never smaller than that of an older
+    /// value.
     receivers: usize,
 }
 
-/// Creates a channel that keeps the last `capacity` values for receivers that have not received them yet.
+/// Creates a channel that keeps the last `capacity` values for receivers that have not received
+/// them yet.
 ///
 /// Each value is allocated separately, and space for the values is allocated as needed.
 ///
@@ -102,8 +105,8 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// `SendError` with the value if there is no receiver. More receivers can [subscribe](Sender::subscribe)
-    /// later.
+    /// `SendError` with the value if there is no receiver. More receivers can
+    /// [subscribe](Sender::subscribe) later.
     ///
     /// ```
     /// use uthread::sync::broadcast::{self, SendError};
@@ -196,13 +199,13 @@ pub struct Receiver<T> {
 }
 
 impl<T: Clone> Receiver<T> {
-    /// Receives the next value, waiting for it if necessary. The last receiver of a value gets the value
-    /// itself, others a clone.
+    /// Receives the next value, waiting for it if necessary. The last receiver of a value gets the
+    /// value itself, others a clone.
     ///
     /// # Errors
     ///
-    /// `Lagged` with the number of values that this receiver has missed; the next call returns the oldest
-    /// value that is left. `Closed` if all senders are dropped and no value is left.
+    /// `Lagged` with the number of values that this receiver has missed; the next call returns the
+    /// oldest value that is left. `Closed` if all senders are dropped and no value is left.
     ///
     /// ```
     /// use uthread::sync::broadcast::{self, RecvError};
@@ -226,7 +229,8 @@ impl<T: Clone> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// `Timeout` if no value arrives in time; `Lagged` and `Closed` as for [`recv`](Receiver::recv).
+    /// `Timeout` if no value arrives in time; `Lagged` and `Closed` as for
+    /// [`recv`](Receiver::recv).
     ///
     /// ```
     /// use std::time::Duration;
@@ -320,8 +324,8 @@ impl<T> Ring<T> {
         position < self.next || self.senders == 0
     }
 
-    /// Returns the next value of a receiver, or an error, and advances its position. Returns `None` if the
-    /// receiver has to wait.
+    /// Returns the next value of a receiver, or an error, and advances its position. Returns `None`
+    /// if the receiver has to wait.
     fn take(&mut self, position: &mut u64) -> Option<Result<Arc<T>, RecvError>> {
         if !self.has_something(*position) {
             return None;

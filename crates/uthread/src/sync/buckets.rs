@@ -1,4 +1,5 @@
-//! The parking lot's hash table: buckets that are locked one by one. The loom models have a table of their own.
+//! The parking lot's hash table: buckets that are locked one by one. The loom models have a table
+//! of their own.
 
 use std::sync::Mutex;
 
@@ -6,8 +7,8 @@ use super::bucket::Bucket;
 use crate::forked::PerProcess;
 use crate::sched::features::fork;
 
-/// Enough that a contended lock seldom slows another one down: a bucket is locked for a fraction of a microsecond.
-/// Together they take 8 KiB.
+/// Enough that a contended lock seldom slows another one down: a bucket is locked for a fraction of
+/// a microsecond. Together they take 8 KiB.
 const BUCKETS: usize = 64;
 
 /// On cache lines of its own: 128 bytes, as CPUs fetch lines in pairs.

@@ -9,8 +9,8 @@ use super::once_lock::OnceLock;
 
 use crate::atomic::lock;
 
-/// A value that is initialized on first access; the counterpart of [`std::sync::LazyLock`]. The first fiber
-/// or thread runs the initializer, the others wait.
+/// A value that is initialized on first access; the counterpart of [`std::sync::LazyLock`]. The
+/// first fiber or thread runs the initializer, the others wait.
 ///
 /// ```
 /// use uthread::sync::LazyLock;
@@ -22,8 +22,8 @@ use crate::atomic::lock;
 ///
 /// # Poisoning
 ///
-/// If the initializer panics, or its fiber is [cancelled](crate::thread::Cancelled) in it, each later access
-/// panics.
+/// If the initializer panics, or its fiber is [cancelled](crate::thread::Cancelled) in it, each
+/// later access panics.
 ///
 /// ```should_panic
 /// use uthread::sync::LazyLock;
@@ -34,8 +34,8 @@ use crate::atomic::lock;
 /// ```
 pub struct LazyLock<T, F = fn() -> T> {
     value: OnceLock<T>,
-    /// The initializer, taken by the fiber or thread that runs it, so the lock is never contended. If both
-    /// this and the value are empty, the lock is poisoned.
+    /// The initializer, taken by the fiber or thread that runs it, so the lock is never contended.
+    /// If both this and the value are empty, the lock is poisoned.
     make: Mutex<Option<F>>,
 }
 
@@ -53,7 +53,8 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         }
     }
 
-    /// Returns the value, running the initializer if it has not run, or waiting for it if it is running.
+    /// Returns the value, running the initializer if it has not run, or waiting for it if it is
+    /// running.
     ///
     /// # Panics
     ///

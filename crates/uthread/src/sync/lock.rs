@@ -14,14 +14,16 @@
 //!           the first is WRITE_NEXT       -> it owns the lock, and is woken
 //! ```
 //!
-//! Handing the lock over to a waiter stalls all others until the waiter runs. Releasing it instead lets
-//! running fibers and threads take it many times before the waiter has woken up, which is faster but unfair.
-//! So the lock is released while the first waiter has been overtaken for a short time only, and then handed over.
+//! Handing the lock over to a waiter stalls all others until the waiter runs. Releasing it instead
+//! lets running fibers and threads take it many times before the waiter has woken up, which is
+//! faster but unfair. So the lock is released while the first waiter has been overtaken for a short
+//! time only, and then handed over.
 //!
-//! QUEUED says that the queue has to be served at the next unlock. It is set and cleared under the lock of the queue, and
-//! set only while the lock is taken. It is clear if the queue is empty, and also from the moment at which a WRITE was
-//! woken until that has tried again: it then either owns the lock or is in the queue, and sets QUEUED if others wait.
-//! Otherwise each unlock in between would wake one more waiter, which would find the lock taken.
+//! QUEUED says that the queue has to be served at the next unlock. It is set and cleared under the
+//! lock of the queue, and set only while the lock is taken. It is clear if the queue is empty, and
+//! also from the moment at which a WRITE was woken until that has tried again: it then either owns
+//! the lock or is in the queue, and sets QUEUED if others wait. Otherwise each unlock in between
+//! would wake one more waiter, which would find the lock taken.
 
 use std::time::{Duration, Instant};
 
@@ -36,8 +38,8 @@ const READER: u32 = 4;
 /// Maximum number of readers, limited by the bits of the count.
 const READERS_MAX: u32 = u32::MAX / READER;
 
-/// Time after which the lock is handed over to a writer that was overtaken. A handover between workers takes some
-/// microseconds.
+/// Time after which the lock is handed over to a writer that was overtaken. A handover between
+/// workers takes some microseconds.
 const OVERTAKEN_MAX: Duration = Duration::from_micros(100);
 
 /// The kinds of waiters in the queue.
@@ -50,7 +52,8 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Creates a lock from its word, which must be zero. Loom's atomics cannot be created in a constant.
+    /// Creates a lock from its word, which must be zero. Loom's atomics cannot be created in a
+    /// constant.
     pub(crate) const fn new(state: AtomicU32) -> Lock {
         Lock { state }
     }
@@ -113,7 +116,8 @@ impl Lock {
 
     #[inline]
     pub(crate) fn unlock_read(&self) {
-        // Release pairs with the acquire of the next writer, or of the reader that hands the lock over to it.
+        // Release pairs with the acquire of the next writer, or of the reader that hands the lock
+        // over to it.
         let before = self.state.fetch_sub(READER, Ordering::Release);
         if before == READER | QUEUED {
             self.hand_over(0, 0);
@@ -153,8 +157,8 @@ impl Lock {
         }
     }
 
-    /// Enqueues the caller, at its old position if it had one, and returns the kind of its wait. Returns
-    /// `None` if the lock is free.
+    /// Enqueues the caller, at its old position if it had one, and returns the kind of its wait.
+    /// Returns `None` if the lock is free.
     fn enqueue_writer(&self, queue: &mut WaitQueue, writer: &mut Option<Writer>) -> Option<usize> {
         if !self.mark_queued(|state| state & !QUEUED != 0) {
             return None;
@@ -205,8 +209,8 @@ impl Lock {
         }
     }
 
-    /// Sets QUEUED and returns `true`, unless the lock has become available. Called under the lock of the
-    /// queue.
+    /// Sets QUEUED and returns `true`, unless the lock has become available. Called under the lock
+    /// of the queue.
     fn mark_queued(&self, must_wait: impl Fn(u32) -> bool) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
         while must_wait(state) {
@@ -221,9 +225,9 @@ impl Lock {
         false
     }
 
-    /// Serves the queue. Called by the previous owner of the lock, which keeps `kept` of it. `held` is the
-    /// caller's part of the state; if it is zero, another fiber or thread may have been faster and will serve
-    /// the queue.
+    /// Serves the queue. Called by the previous owner of the lock, which keeps `kept` of it. `held`
+    /// is the caller's part of the state; if it is zero, another fiber or thread may have been
+    /// faster and will serve the queue.
     #[cold]
     fn hand_over(&self, held: u32, kept: u32) {
         let woken = parking_lot::with_queue(self, |queue| {
@@ -234,8 +238,8 @@ impl Lock {
             } else {
                 0
             };
-            // Release pairs with the acquire of the next owner of a free lock. Acquire pairs with the release
-            // of earlier readers, so that a new owner is ordered after them too.
+            // Release pairs with the acquire of the next owner of a free lock. Acquire pairs with
+            // the release of earlier readers, so that a new owner is ordered after them too.
             let next = (kept + granted) | more;
             let passed = self.exchange(held | QUEUED, next, Ordering::AcqRel);
             passed.is_ok().then(|| queue.dequeue(count))

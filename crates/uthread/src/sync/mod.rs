@@ -1,8 +1,9 @@
-//! Synchronization primitives, with the names of `std::sync`. Waiting suspends a fiber and blocks a thread.
+//! Synchronization primitives, with the names of `std::sync`. Waiting suspends a fiber and blocks a
+//! thread.
 //!
-//! All of them work between fibers and threads in any combination. A guard may be held across any call that
-//! suspends the fiber. A free lock is acquired by one compare-exchange. Types that never wait are re-exported
-//! from `std`.
+//! All of them work between fibers and threads in any combination. A guard may be held across any
+//! call that suspends the fiber. A free lock is acquired by one compare-exchange. Types that never
+//! wait are re-exported from `std`.
 //!
 //! ```
 //! use uthread::sync::atomic::{AtomicU32, Ordering};
@@ -26,7 +27,8 @@
 //! | let others follow a value that changes, skipping values if they are slow | [`watch`] |
 //! | wait for the first of several events | [`select!`] |
 //!
-//! The guide compares the [channels](crate::guide::channels). When a fiber is cancelled, its wait ends or continues:
+//! The guide compares the [channels](crate::guide::channels). When a fiber is cancelled, its wait
+//! ends or continues:
 //!
 //! | | waits are cancellation points | waits continue when cancelled |
 //! | --- | --- | --- |

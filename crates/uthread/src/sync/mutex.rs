@@ -16,8 +16,9 @@ use crate::sched::caller::turn;
 /// A mutual exclusion lock for fibers and threads in any combination; the counterpart of
 /// [`std::sync::Mutex`]. A waiting fiber is suspended, and its worker runs other fibers.
 ///
-/// A guard may be held across any call that suspends the fiber. With a guard of `std`, the next fiber that
-/// locks the mutex would block the worker, and forever if this is the worker of the guard's fiber.
+/// A guard may be held across any call that suspends the fiber. With a guard of `std`, the next
+/// fiber that locks the mutex would block the worker, and forever if this is the worker of the
+/// guard's fiber.
 ///
 /// ```
 /// use uthread::sync::{Arc, Mutex};
@@ -53,17 +54,17 @@ use crate::sched::caller::turn;
 ///
 /// # Fairness
 ///
-/// Waiters are queued. Unlocking wakes the first of them, but a running fiber or thread may acquire the mutex
-/// before it does. If that happens for more than 100 microseconds, the mutex is handed over to the waiter the next time,
-/// so no waiter is overtaken for long.
+/// Waiters are queued. Unlocking wakes the first of them, but a running fiber or thread may acquire
+/// the mutex before it does. If that happens for more than 100 microseconds, the mutex is handed
+/// over to the waiter the next time, so no waiter is overtaken for long.
 ///
 /// # Poisoning
 ///
-/// As in `std`, a guard that is dropped during a panic poisons the mutex. So does a guard that is dropped
-/// because its fiber is [cancelled](crate::thread::Cancelled), as the protected data may be half changed in
-/// this case, too. Only panics of the guard's own fiber count, not those of another fiber that waits in a
-/// destructor on the same thread. The end of a runtime, which unwinds its fibers and fails their calls,
-/// poisons nothing.
+/// As in `std`, a guard that is dropped during a panic poisons the mutex. So does a guard that is
+/// dropped because its fiber is [cancelled](crate::thread::Cancelled), as the protected data may be
+/// half changed in this case, too. Only panics of the guard's own fiber count, not those of another
+/// fiber that waits in a destructor on the same thread. The end of a runtime, which unwinds its
+/// fibers and fails their calls, poisons nothing.
 ///
 /// ```
 /// use uthread::sync::{Arc, Mutex};
@@ -83,8 +84,8 @@ use crate::sched::caller::turn;
 ///
 /// # Cancellation
 ///
-/// Locking is not a cancellation point, as in POSIX: a cancelled fiber acquires the lock like any other, so
-/// that its destructors can clean up.
+/// Locking is not a cancellation point, as in POSIX: a cancelled fiber acquires the lock like any
+/// other, so that its destructors can clean up.
 pub struct Mutex<T: ?Sized> {
     lock: Lock,
     poison: Flag,
@@ -95,8 +96,8 @@ pub struct Mutex<T: ?Sized> {
 // SAFETY: it owns its value, like any container.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 #[allow(unsafe_code, reason = "the lock guards the cell")]
-// SAFETY: only the owner of the lock accesses the value. The owner may be another thread each time, so the
-// value has to be `Send`, but need not be `Sync`.
+// SAFETY: only the owner of the lock accesses the value. The owner may be another thread each time,
+// so the value has to be `Send`, but need not be `Sync`.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
 impl<T: ?Sized> UnwindSafe for Mutex<T> {}
@@ -105,8 +106,8 @@ impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
 /// A guard that gives access to the data of a [`Mutex`] and unlocks it on drop. See the example of
 /// [`Mutex::lock`].
 ///
-/// It is not `Send`, as in `std`. Here this is also required for poisoning, which checks whether the fiber
-/// that locked the mutex panics.
+/// It is not `Send`, as in `std`. Here this is also required for poisoning, which checks whether
+/// the fiber that locked the mutex panics.
 ///
 /// ```compile_fail,E0277
 /// let mutex = uthread::sync::Mutex::new(1);
@@ -198,8 +199,8 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] if the mutex is locked; [`TryLockError::Poisoned`] with the guard if it
-    /// is poisoned.
+    /// [`TryLockError::WouldBlock`] if the mutex is locked; [`TryLockError::Poisoned`] with the
+    /// guard if it is poisoned.
     ///
     /// ```
     /// use uthread::sync::{Mutex, TryLockError};
@@ -227,13 +228,14 @@ impl<T: ?Sized> Mutex<T> {
         self.poison.is_set()
     }
 
-    /// Clears the poisoned state, for a caller that has restored the data. See the [example](Mutex#poisoning)
-    /// above.
+    /// Clears the poisoned state, for a caller that has restored the data. See the
+    /// [example](Mutex#poisoning) above.
     pub fn clear_poison(&self) {
         self.poison.clear();
     }
 
-    /// Returns a mutable reference to the value. No lock is needed, as the mutex is borrowed mutably.
+    /// Returns a mutable reference to the value. No lock is needed, as the mutex is borrowed
+    /// mutably.
     ///
     /// # Errors
     ///
@@ -284,7 +286,8 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// Functions for the condition variable. They take no `self`, which would hide methods of the value.
+/// Functions for the condition variable. They take no `self`, which would hide methods of the
+/// value.
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// Returns the lock, which the caller holds for writing.
     pub(super) fn lock(guard: &Self) -> &'a Lock {

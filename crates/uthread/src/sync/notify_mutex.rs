@@ -5,8 +5,8 @@
 //!   wait     inspect the state under the lock; if it does not fit -> enlist as a waiter, and suspend
 //! ```
 //!
-//! A waiter enlists under the lock under which it has inspected the state, so that no change comes in between. Nobody
-//! is woken under the lock. A woken waiter inspects the state again.
+//! A waiter enlists under the lock under which it has inspected the state, so that no change comes
+//! in between. Nobody is woken under the lock. A woken waiter inspects the state again.
 
 use std::mem;
 use std::sync::mpsc::RecvTimeoutError;
@@ -31,13 +31,14 @@ struct Inside<S> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaiterId(u64);
 
-/// Calls `attempt` until it returns a value, and waits between the calls, at most until the deadline. Its argument is `true` if the
-/// caller waits afterwards, so that `attempt` has to enlist it.
+/// Calls `attempt` until it returns a value, and waits between the calls, at most until the
+/// deadline. Its argument is `true` if the caller waits afterwards, so that `attempt` has to enlist
+/// it.
 ///
 /// # Errors
 ///
-/// `Timeout` at the deadline, or, if there is one, when the caller is cancelled; `Disconnected` if the
-/// caller is cancelled but cannot be unwound.
+/// `Timeout` at the deadline, or, if there is one, when the caller is cancelled; `Disconnected` if
+/// the caller is cancelled but cannot be unwound.
 #[inline(always)]
 pub(crate) fn retry_until<R>(
     deadline: Option<Instant>,
@@ -78,8 +79,8 @@ impl<S> NotifyMutex<S> {
         }
     }
 
-    /// Inspects the state, or makes a change that no waiter waits for. The result of `action` is dropped
-    /// after the lock is released.
+    /// Inspects the state, or makes a change that no waiter waits for. The result of `action` is
+    /// dropped after the lock is released.
     pub(crate) fn with<R>(&self, action: impl FnOnce(&mut S) -> R) -> R {
         action(&mut self.lock().state)
     }
@@ -98,8 +99,8 @@ impl<S> NotifyMutex<S> {
     ///
     /// # Errors
     ///
-    /// `Timeout` at the deadline, or, if there is one, when the caller is cancelled; `Disconnected` if the
-    /// caller is cancelled but cannot be unwound.
+    /// `Timeout` at the deadline, or, if there is one, when the caller is cancelled; `Disconnected`
+    /// if the caller is cancelled but cannot be unwound.
     #[inline(always)]
     pub(crate) fn wait<R>(
         &self,
@@ -110,7 +111,8 @@ impl<S> NotifyMutex<S> {
         retry_until(deadline, |may_wait| self.look(&mut id, may_wait, &mut look))
     }
 
-    /// Calls `look` once. Registers the caller as a waiter if that returns nothing and the caller may wait.
+    /// Calls `look` once. Registers the caller as a waiter if that returns nothing and the caller
+    /// may wait.
     #[inline(never)]
     fn look<R>(
         &self,

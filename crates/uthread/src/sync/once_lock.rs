@@ -5,8 +5,8 @@ use std::fmt;
 use super::once::Once;
 use crate::sched::caller::turn;
 
-/// A cell whose value is set once; the counterpart of [`std::sync::OnceLock`]. The first fiber or thread sets
-/// it, the others wait.
+/// A cell whose value is set once; the counterpart of [`std::sync::OnceLock`]. The first fiber or
+/// thread sets it, the others wait.
 ///
 /// ```
 /// use uthread::sync::OnceLock;
@@ -22,8 +22,8 @@ use crate::sched::caller::turn;
 ///
 /// # Cancellation
 ///
-/// [`get_or_init`](OnceLock::get_or_init) and [`set`](OnceLock::set) are not cancellation points, like
-/// locking. [`wait`](OnceLock::wait) is one, as the value may never be set.
+/// [`get_or_init`](OnceLock::get_or_init) and [`set`](OnceLock::set) are not cancellation points,
+/// like locking. [`wait`](OnceLock::wait) is one, as the value may never be set.
 pub struct OnceLock<T> {
     /// Makes fibers wait for each other, so that the cell is never contended.
     once: Once,
@@ -40,8 +40,8 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// Returns the value if it is set, without waiting. A loop of such calls lets other fibers run now and
-    /// then.
+    /// Returns the value if it is set, without waiting. A loop of such calls lets other fibers run
+    /// now and then.
     ///
     /// ```
     /// let cell = uthread::sync::OnceLock::from(1);
@@ -102,14 +102,15 @@ impl<T> OnceLock<T> {
         value.map_or(Ok(()), Err)
     }
 
-    /// Returns the value, initializing it with `f` if it is not set. Waits while another fiber or thread is
-    /// setting it.
+    /// Returns the value, initializing it with `f` if it is not set. Waits while another fiber or
+    /// thread is setting it.
     ///
     /// `f` must not use the same cell: it would wait for itself.
     ///
     /// # Panics
     ///
-    /// Panics with the payload of `f` if it panics. The cell remains empty then, and can be set later.
+    /// Panics with the payload of `f` if it panics. The cell remains empty then, and can be set
+    /// later.
     ///
     /// ```
     /// let cell = uthread::sync::OnceLock::new();

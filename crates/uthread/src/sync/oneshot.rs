@@ -1,7 +1,8 @@
 //! A channel for a single value: the future of a value that another fiber or thread will deliver.
 //!
-//! The names are those of `std::sync::oneshot`, which is not stable yet. A channel is one allocation, and
-//! sending and receiving take no lock. If several waiters need the value, use a [`promise`](super::promise).
+//! The names are those of `std::sync::oneshot`, which is not stable yet. A channel is one
+//! allocation, and sending and receiving take no lock. If several waiters need the value, use a
+//! [`promise`](super::promise).
 //!
 //! ```
 //! use uthread::sync::oneshot;
@@ -48,8 +49,8 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     (sender, Receiver { outcome })
 }
 
-/// The sending side of a [`channel`]. See the example there. Dropping it ends the receiver's wait with an
-/// error.
+/// The sending side of a [`channel`]. See the example there. Dropping it ends the receiver's wait
+/// with an error.
 ///
 /// It can send only once:
 ///
@@ -68,8 +69,8 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// `SendError` with the value if the receiver is gone. `Ok` does not guarantee that the value is
-    /// received.
+    /// `SendError` with the value if the receiver is gone. `Ok` does not guarantee that the value
+    /// is received.
     ///
     /// ```
     /// use uthread::sync::oneshot::{self, SendError};
@@ -101,11 +102,12 @@ impl<T> fmt::Debug for Sender<T> {
     }
 }
 
-/// The receiving side of a [`channel`]. See the example there. Dropping it drops a value that was sent: a panic of
-/// its destructor passes through, as with [`mpsc`](super::mpsc).
+/// The receiving side of a [`channel`]. See the example there. Dropping it drops a value that was
+/// sent: a panic of its destructor passes through, as with [`mpsc`](super::mpsc).
 ///
-/// A method that consumes the receiver without receiving a value returns the receiver in its error. To wait
-/// for several events, lend the receiver to [`select!`](crate::select): `recv(&mut receiver)`.
+/// A method that consumes the receiver without receiving a value returns the receiver in its error.
+/// To wait for several events, lend the receiver to [`select!`](crate::select):
+/// `recv(&mut receiver)`.
 ///
 /// It can receive only once:
 ///
@@ -157,8 +159,8 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// `Timeout` with the receiver if no value arrives in time; `Disconnected` if the sender is dropped
-    /// without sending a value.
+    /// `Timeout` with the receiver if no value arrives in time; `Disconnected` if the sender is
+    /// dropped without sending a value.
     ///
     /// ```
     /// use std::time::Duration;
@@ -185,8 +187,8 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// `Empty` with the receiver if no value was sent yet; `Disconnected` if the sender is dropped without
-    /// sending a value.
+    /// `Empty` with the receiver if no value was sent yet; `Disconnected` if the sender is dropped
+    /// without sending a value.
     ///
     /// ```
     /// use uthread::sync::oneshot::{self, TryRecvError};
@@ -207,8 +209,8 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Returns `true` if the channel has a value or is disconnected. Otherwise the caller will be woken for
-    /// either.
+    /// Returns `true` if the channel has a value or is disconnected. Otherwise the caller will be
+    /// woken for either.
     #[inline(never)]
     fn has_come(&self) -> bool {
         self.outcome.is_done() || !self.outcome.await_done(caller::wake_handle())

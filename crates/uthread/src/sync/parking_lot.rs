@@ -1,11 +1,13 @@
 //! The parking lot: a process-wide table of wait queues, by address.
 //!
-//! A lock is one word and has no room for its waiters. They wait in queues, one for each address with waiters, in a
-//! table of the process: so an uncontended lock takes no memory but its word. A waiter waits until another fiber or
-//! thread dequeues it; what that means (owning a lock, having been notified) is the lock's business.
+//! A lock is one word and has no room for its waiters. They wait in queues, one for each address
+//! with waiters, in a table of the process: so an uncontended lock takes no memory but its word. A
+//! waiter waits until another fiber or thread dequeues it; what that means (owning a lock, having
+//! been notified) is the lock's business.
 //!
-//! A mutex, held for a short time, guards a bucket of queues. What a lock decides together with its queue (to enqueue only
-//! while the lock is taken, to clear a bit when the queue is empty) it decides in [`with_queue`]. Nobody is woken there.
+//! A mutex, held for a short time, guards a bucket of queues. What a lock decides together with its
+//! queue (to enqueue only while the lock is taken, to clear a bit when the queue is empty) it
+//! decides in [`with_queue`]. Nobody is woken there.
 
 use std::ptr;
 use std::time::Instant;
@@ -116,8 +118,8 @@ impl Waiter {
         self.wait_or_vanish(|_| Dequeued::default());
     }
 
-    /// Waits until the caller is dequeued. A caller that its runtime abandons leaves the queue for ever, and calls `left` while
-    /// the queue is still locked.
+    /// Waits until the caller is dequeued. A caller that its runtime abandons leaves the queue for
+    /// ever, and calls `left` while the queue is still locked.
     pub(super) fn wait_or_vanish(&self, left: impl FnOnce(&mut WaitQueue) -> Dequeued) {
         while !cancellation::is_abandoned() {
             wait::park();
@@ -130,8 +132,8 @@ impl Waiter {
         }
     }
 
-    /// Waits until the caller is dequeued or cancelled, or the deadline passes. If it leaves the queue by itself, it calls `left`
-    /// while the queue is still locked.
+    /// Waits until the caller is dequeued or cancelled, or the deadline passes. If it leaves the
+    /// queue by itself, it calls `left` while the queue is still locked.
     pub(super) fn wait_for(
         &self,
         deadline: Option<Instant>,

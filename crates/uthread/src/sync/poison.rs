@@ -27,7 +27,8 @@ impl Flag {
         self.poisoned.store(false, Ordering::Relaxed);
     }
 
-    /// Poisons the lock if the fiber has started to panic since `since`. Called when a guard is dropped.
+    /// Poisons the lock if the fiber has started to panic since `since`. Called when a guard is
+    /// dropped.
     #[inline]
     pub(super) fn acknowledge_end(&self, since: Since) {
         if since.has_panicked() {

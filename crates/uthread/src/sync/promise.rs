@@ -1,7 +1,7 @@
 //! A write-once value that any number of fibers wait for: the futures of EMPER.
 //!
-//! The value is set once, and then borrowed by all. If a single waiter takes the value, a [`oneshot`](super::oneshot) is
-//! smaller.
+//! The value is set once, and then borrowed by all. If a single waiter takes the value, a
+//! [`oneshot`](super::oneshot) is smaller.
 //!
 //! ```
 //! use uthread::sync::promise;
@@ -58,8 +58,8 @@ pub fn channel<T>() -> (Promise<T>, Waiter<T>) {
     (promise, Waiter { shared })
 }
 
-/// The side that sets the value; see the example of [`channel`]. A promise that is dropped without a value is broken,
-/// which its waiters see as an error.
+/// The side that sets the value; see the example of [`channel`]. A promise that is dropped without
+/// a value is broken, which its waiters see as an error.
 ///
 /// It is set at most once:
 ///
@@ -73,7 +73,8 @@ pub struct Promise<T> {
 }
 
 impl<T> Promise<T> {
-    /// Sets the value and wakes all waiters, without waiting. Without a waiter the value is dropped.
+    /// Sets the value and wakes all waiters, without waiting. Without a waiter the value is
+    /// dropped.
     ///
     /// ```
     /// let (promise, waiter) = uthread::sync::promise::channel();
@@ -202,7 +203,8 @@ impl<T: fmt::Debug> fmt::Debug for Waiter<T> {
     }
 }
 
-/// Returns the arm that is ready when a promise is set or broken; called by [`select::wait`](super::select::wait).
+/// Returns the arm that is ready when a promise is set or broken; called by
+/// [`select::wait`](super::select::wait).
 pub(crate) fn arm<T>(waiter: &Waiter<T>) -> Arm<Settled<'_, T>> {
     Arm::new(Settled {
         waiter,
@@ -210,7 +212,8 @@ pub(crate) fn arm<T>(waiter: &Waiter<T>) -> Arm<Settled<'_, T>> {
     })
 }
 
-/// The event that a promise is set or broken; see the example of [`select::wait`](super::select::wait).
+/// The event that a promise is set or broken; see the example of
+/// [`select::wait`](super::select::wait).
 #[derive(Debug)]
 pub struct Settled<'a, T> {
     waiter: &'a Waiter<T>,

@@ -7,8 +7,8 @@
 //!   withdraw   from all events, and start again
 //! ```
 //!
-//! A wake-up does not hand over a value: the woken caller tries all events again. Only where two sides have
-//! to meet, at a full channel or a rendezvous, the other side *claims* the selection:
+//! A wake-up does not hand over a value: the woken caller tries all events again. Only where two
+//! sides have to meet, at a full channel or a rendezvous, the other side *claims* the selection:
 //!
 //! ```text
 //!            claim(arm), by the side that meets an enlisted arm, under the lock of its channel
@@ -26,9 +26,9 @@
 //! | the kernel | completes the poll of a descriptor, which is in flight only during a wait | wakes it |
 //! | time | passes the earliest deadline of the arms | wakes it |
 //!
-//! No wake-up is lost: an event is enlisted under the lock of its object, and checked under the same lock.
-//! Earlier changes are seen by the check, later ones cause a wake-up. A poll of a descriptor that is ready
-//! completes as soon as it starts.
+//! No wake-up is lost: an event is enlisted under the lock of its object, and checked under the
+//! same lock. Earlier changes are seen by the check, later ones cause a wake-up. A poll of a
+//! descriptor that is ready completes as soon as it starts.
 
 use std::io;
 use std::sync::Arc;
@@ -51,8 +51,8 @@ pub trait Event {
     /// Completes the event if it is ready. Called while the event is not enlisted.
     fn try_complete(&mut self) -> Option<Self::Output>;
 
-    /// Registers the handle to be woken or claimed when `try_complete` may succeed. Returns `false`, without
-    /// registering it, if that may be the case already.
+    /// Registers the handle to be woken or claimed when `try_complete` may succeed. Returns
+    /// `false`, without registering it, if that may be the case already.
     fn enlist(&mut self, handle: ArmHandle) -> bool;
 
     /// Removes the registration, if there is one.
@@ -68,8 +68,8 @@ pub trait Event {
         None
     }
 
-    /// Returns a poll that the kernel has to perform for this event, if it needs one. Called while the event
-    /// is enlisted.
+    /// Returns a poll that the kernel has to perform for this event, if it needs one. Called while
+    /// the event is enlisted.
     fn poll(&self) -> Option<PollOperation<'_>> {
         None
     }
@@ -123,8 +123,8 @@ impl<E: Event> Arm<E> {
     }
 }
 
-/// An [`Arm`] of any type. See the example of [`select`]. The trait is sealed: it cannot be implemented for
-/// other types.
+/// An [`Arm`] of any type. See the example of [`select`]. The trait is sealed: it cannot be
+/// implemented for other types.
 pub trait Select: AnyArm {}
 
 impl<E: Event> Select for Arm<E> {}
@@ -203,11 +203,11 @@ enum Patience {
     Forever,
 }
 
-/// Waits until one of the arms is ready, completes it, and returns its index. If several are ready, a random
-/// one is selected. The other arms are left unchanged.
+/// Waits until one of the arms is ready, completes it, and returns its index. If several are ready,
+/// a random one is selected. The other arms are left unchanged.
 ///
-/// [`select!`](crate::select) calls this function. Call it directly if the number of arms is only known at
-/// run time.
+/// [`select!`](crate::select) calls this function. Call it directly if the number of arms is only
+/// known at run time.
 ///
 /// # Panics
 ///
@@ -231,8 +231,8 @@ pub fn select(arms: &mut [&mut dyn Select]) -> usize {
     select_within(arms, Patience::Forever).expect("without a timeout an arm is ready")
 }
 
-/// Waits until one of the arms is ready, like [`select`], but at most for `timeout`. Returns `None` if the
-/// time elapses.
+/// Waits until one of the arms is ready, like [`select`], but at most for `timeout`. Returns `None`
+/// if the time elapses.
 ///
 /// ```
 /// use std::time::Duration;
@@ -247,8 +247,8 @@ pub fn select_timeout(arms: &mut [&mut dyn Select], timeout: Duration) -> Option
     select_within(arms, Patience::Until(deadline))
 }
 
-/// Completes one of the arms that are ready, like [`select`], without waiting. Returns `None` if none is
-/// ready.
+/// Completes one of the arms that are ready, like [`select`], without waiting. Returns `None` if
+/// none is ready.
 ///
 /// ```
 /// use uthread::sync::{mpsc, select};
@@ -292,8 +292,8 @@ fn select_within(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usi
     }
 }
 
-/// Creates the selection that the arms enlist with. Returns `None` if that fails, after passing the error to
-/// an arm.
+/// Creates the selection that the arms enlist with. Returns `None` if that fails, after passing the
+/// error to an arm.
 fn begin(arms: &mut [&mut dyn Select]) -> Option<Arc<Selection>> {
     let Some(polled) = arms.iter().position(|arm| arm.poll().is_some()) else {
         return Some(Selection::new(caller::wake_handle()));
@@ -307,8 +307,8 @@ fn begin(arms: &mut [&mut dyn Select]) -> Option<Arc<Selection>> {
     }
 }
 
-/// Ends a selection whose caller is cancelled. With a timeout, the wait ends early. Otherwise the caller is
-/// unwound or, in a destructor, the first arm completes as if its other side were gone.
+/// Ends a selection whose caller is cancelled. With a timeout, the wait ends early. Otherwise the
+/// caller is unwound or, in a destructor, the first arm completes as if its other side were gone.
 #[cold]
 fn cut_off(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usize> {
     if let Patience::Until(_) = patience {
@@ -321,7 +321,8 @@ fn cut_off(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usize> {
     Some(chosen)
 }
 
-/// Waits until an arm may be ready, and withdraws all arms. Returns the index of the arm if one was claimed.
+/// Waits until an arm may be ready, and withdraws all arms. Returns the index of the arm if one was
+/// claimed.
 fn await_change(
     arms: &mut [&mut dyn Select],
     selection: &Arc<Selection>,
@@ -381,8 +382,8 @@ pub(crate) struct Selection {
 const OPEN: usize = usize::MAX;
 const CLOSED: usize = usize::MAX - 1;
 
-// Relaxed throughout: a claim and its exchange happen under the lock of the channel, which the caller takes
-// before it inspects the result. The state only decides which side is first.
+// Relaxed throughout: a claim and its exchange happen under the lock of the channel, which the
+// caller takes before it inspects the result. The state only decides which side is first.
 impl Selection {
     fn new(handle: WakeHandle) -> Arc<Selection> {
         Arc::new(Selection {
@@ -424,8 +425,9 @@ impl ArmHandle {
         self.selection.handle.wake();
     }
 
-    /// Claims this arm. Returns `false` if another arm was claimed or the selection is closed. The claimant
-    /// exchanges the values before it unlocks the channel, and wakes the caller of the selection afterwards.
+    /// Claims this arm. Returns `false` if another arm was claimed or the selection is closed. The
+    /// claimant exchanges the values before it unlocks the channel, and wakes the caller of the
+    /// selection afterwards.
     pub(crate) fn claim(&self) -> bool {
         self.selection.end(self.arm).is_ok()
     }

@@ -1,7 +1,8 @@
-//! Watch channels: keep only the latest value, for any number of receivers. The names are those of Tokio's `sync::watch`.
+//! Watch channels: keep only the latest value, for any number of receivers. The names are those of
+//! Tokio's `sync::watch`.
 //!
-//! Use one for a configuration, a state or a progress that others follow: a receiver that is too slow skips values, and no sender
-//! waits for it.
+//! Use one for a configuration, a state or a progress that others follow: a receiver that is too
+//! slow skips values, and no sender waits for it.
 //!
 //! ```
 //! use uthread::sync::watch;
@@ -28,9 +29,10 @@
 //!
 //! # Snapshots instead of guards
 //!
-//! Methods that read the value return an `Arc` of it. Tokio's return a guard, and a sender waits while one exists: a guard held across
-//! a call that waits, or while the same fiber sends, would be a deadlock. A snapshot may be held for any time, and never changes.
-//! Code that dereferences the guard works unchanged; only `receiver.borrow().clone()` clones the `Arc`.
+//! Methods that read the value return an `Arc` of it. Tokio's return a guard, and a sender waits
+//! while one exists: a guard held across a call that waits, or while the same fiber sends, would be
+//! a deadlock. A snapshot may be held for any time, and never changes. Code that dereferences the
+//! guard works unchanged; only `receiver.borrow().clone()` clones the `Arc`.
 //!
 //! A cancelled receiver is unwound, as with [`mpsc`](super::mpsc#cancellation).
 
@@ -48,8 +50,9 @@ use crate::sched::caller::{self, turn};
 
 struct Shared<T> {
     latest: NotifyMutex<Latest<T>>,
-    /// Locked by each sender while it replaces the value, so that `send_modify` can run the program's code without the lock of
-    /// `latest` and lose no value. A poisoned lock is no error: the value is complete at any time.
+    /// Locked by each sender while it replaces the value, so that `send_modify` can run the
+    /// program's code without the lock of `latest` and lose no value. A poisoned lock is no error:
+    /// the value is complete at any time.
     sending: Mutex<()>,
 }
 
@@ -107,8 +110,8 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// `SendError` with the value if there is no receiver; the channel keeps the old value. To replace it nevertheless, use
-    /// [`send_replace`](Sender::send_replace).
+    /// `SendError` with the value if there is no receiver; the channel keeps the old value. To
+    /// replace it nevertheless, use [`send_replace`](Sender::send_replace).
     ///
     /// ```
     /// use uthread::sync::watch::{self, SendError};
@@ -151,10 +154,11 @@ impl<T> Sender<T> {
         latest.change(|latest| latest.replace(value))
     }
 
-    /// Sends a modified clone of the value, even if there is no receiver. No value that another sender sends in the meantime is
-    /// lost: that sender waits.
+    /// Sends a modified clone of the value, even if there is no receiver. No value that another
+    /// sender sends in the meantime is lost: that sender waits.
     ///
-    /// `modify` may wait, but if it sends to the same channel, it waits forever. If it panics, the value does not change.
+    /// `modify` may wait, but if it sends to the same channel, it waits forever. If it panics, the
+    /// value does not change.
     ///
     /// ```
     /// let (sender, mut receiver) = uthread::sync::watch::channel(vec![1]);
@@ -258,7 +262,8 @@ impl<T> fmt::Debug for Sender<T> {
     }
 }
 
-/// The receiving side of a [`channel`]. See the example there. Clone it for more receivers: a clone has seen the same values.
+/// The receiving side of a [`channel`]. See the example there. Clone it for more receivers: a clone
+/// has seen the same values.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
     /// The version that this receiver has seen.
@@ -266,7 +271,8 @@ pub struct Receiver<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Waits for a value that this receiver has not seen, marks it as seen, and returns it. Tokio's returns no value.
+    /// Waits for a value that this receiver has not seen, marks it as seen, and returns it. Tokio's
+    /// returns no value.
     ///
     /// If several values were sent since the last call, it returns the latest.
     ///
@@ -287,11 +293,13 @@ impl<T> Receiver<T> {
         self.changed_until(None).map_err(|_| RecvError)
     }
 
-    /// Waits for a value that this receiver has not seen, like [`changed`](Receiver::changed), giving up after `timeout`.
+    /// Waits for a value that this receiver has not seen, like [`changed`](Receiver::changed),
+    /// giving up after `timeout`.
     ///
     /// # Errors
     ///
-    /// `Timeout` if no value was sent in time; `Disconnected` if all senders are gone and the receiver has seen the latest value.
+    /// `Timeout` if no value was sent in time; `Disconnected` if all senders are gone and the
+    /// receiver has seen the latest value.
     ///
     /// ```
     /// use std::sync::mpsc::RecvTimeoutError;
@@ -318,7 +326,8 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// `RecvError` if all senders are gone and the receiver has seen the latest value. Tokio's also fails if it has not.
+    /// `RecvError` if all senders are gone and the receiver has seen the latest value. Tokio's also
+    /// fails if it has not.
     ///
     /// ```
     /// use uthread::sync::watch::{self, RecvError};
@@ -344,7 +353,8 @@ impl<T> Receiver<T> {
         })
     }
 
-    /// Returns the latest value without marking it as seen: the next [`changed`](Receiver::changed) returns it again.
+    /// Returns the latest value without marking it as seen: the next [`changed`](Receiver::changed)
+    /// returns it again.
     ///
     /// ```
     /// let (sender, receiver) = uthread::sync::watch::channel(1);
@@ -413,7 +423,8 @@ impl<T> Latest<T> {
         self.version != seen || self.senders == 0
     }
 
-    /// Returns a value that was not seen, or an error if there will be none. Returns `None` if the receiver has to wait.
+    /// Returns a value that was not seen, or an error if there will be none. Returns `None` if the
+    /// receiver has to wait.
     fn change_since(&self, seen: &mut u64) -> Option<Result<Arc<T>, RecvError>> {
         if self.version != *seen {
             return Some(Ok(self.see(seen)));

@@ -6,8 +6,8 @@
 //!   waker    set `woken`; the first one since the last poll wakes the caller
 //! ```
 //!
-//! The wake-up of a fiber is not that of [`unpark`](super::Thread::unpark), so that a future takes no token from code that
-//! parks. Threads outside a runtime have one token for both.
+//! The wake-up of a fiber is not that of [`unpark`](super::Thread::unpark), so that a future takes
+//! no token from code that parks. Threads outside a runtime have one token for both.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -38,16 +38,18 @@ impl Wake for Signal {
     }
 }
 
-/// Runs a future to its end on the calling fiber, and returns its output. The worker runs other fibers
-/// while the future waits.
+/// Runs a future to its end on the calling fiber, and returns its output. The worker runs other
+/// fibers while the future waits.
 ///
-/// The function drives the future but no reactor: a future of Tokio's sockets or timers needs a Tokio runtime, which may run
-/// beside in threads of its own. [Using async crates](crate::guide::async_crates) shows how.
+/// The function drives the future but no reactor: a future of Tokio's sockets or timers needs a
+/// Tokio runtime, which may run beside in threads of its own. [Using async
+/// crates](crate::guide::async_crates) shows how.
 ///
-/// Calls may be nested, and outside a runtime the function blocks the thread. A future that wakes itself and
-/// returns, as to yield, lets other fibers run. If the caller is cancelled or its deadline passes while the
-/// future waits, the caller is unwound and the future is dropped; in a [`shield`](crate::shield) and in a destructor during unwinding it
-/// waits. [`try_block_on`] returns an error instead.
+/// Calls may be nested, and outside a runtime the function blocks the thread. A future that wakes
+/// itself and returns, as to yield, lets other fibers run. If the caller is cancelled or its
+/// deadline passes while the future waits, the caller is unwound and the future is dropped; in a
+/// [`shield`](crate::shield) and in a destructor during unwinding it waits. [`try_block_on`]
+/// returns an error instead.
 ///
 /// # Panics
 ///
@@ -73,11 +75,13 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
     output
 }
 
-/// Runs a future to its end like [`block_on`], and returns an error if the caller may not wait. Use it in a function that
-/// returns errors anyway, such as an implementation of [`Read`](std::io::Read).
+/// Runs a future to its end like [`block_on`], and returns an error if the caller may not wait. Use
+/// it in a function that returns errors anyway, such as an implementation of
+/// [`Read`](std::io::Read).
 ///
-/// A caller that is already cancelled or late gets the error before the future is polled. The future is dropped with the call; to
-/// go on with it later, pass a reference: `try_block_on(&mut future)`.
+/// A caller that is already cancelled or late gets the error before the future is polled. The
+/// future is dropped with the call; to go on with it later, pass a reference:
+/// `try_block_on(&mut future)`.
 ///
 /// # Errors
 ///
@@ -106,7 +110,8 @@ pub fn try_block_on<F: IntoFuture>(future: F) -> io::Result<F::Output> {
     drive(future.into_future(), cancellation::refuse_if_cancelled)
 }
 
-/// Polls a future until it is ready. Calls `refuse` if the caller may not wait, and waits all the same if that returns.
+/// Polls a future until it is ready. Calls `refuse` if the caller may not wait, and waits all the
+/// same if that returns.
 fn drive<F: Future, E>(future: F, refuse: impl Fn() -> Result<(), E>) -> Result<F::Output, E> {
     let signal = Arc::new(Signal {
         woken: AtomicBool::new(false),

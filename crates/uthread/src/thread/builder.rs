@@ -13,9 +13,9 @@ use crate::stack::sizes::STACK_SIZE_MAX;
 
 /// Spawns a fiber and returns a handle to join it. Dropping the handle detaches the fiber.
 ///
-/// A fiber that is spawned by another fiber is queued on the same worker. An idle worker may steal it before
-/// it starts; once started, it stays on its worker. Outside a runtime, the first call starts a process-wide
-/// default runtime.
+/// A fiber that is spawned by another fiber is queued on the same worker. An idle worker may steal
+/// it before it starts; once started, it stays on its worker. Outside a runtime, the first call
+/// starts a process-wide default runtime.
 ///
 /// # Panics
 ///
@@ -35,7 +35,8 @@ where
     start(|| fiber(identity, f))
 }
 
-/// Creates a fiber that is not queued yet, as a reference for the queues and a handle for the caller.
+/// Creates a fiber that is not queued yet, as a reference for the queues and a handle for the
+/// caller.
 fn fiber<F, T>(identity: Identity, f: F) -> (FiberRef, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send + 'static,
@@ -45,8 +46,8 @@ where
     (fiber, JoinHandle::new(joinable))
 }
 
-/// Creates a fiber and queues it in the runtime of the caller. If no runtime can start, panics before the
-/// fiber exists, as it would never end.
+/// Creates a fiber and queues it in the runtime of the caller. If no runtime can start, panics
+/// before the fiber exists, as it would never end.
 pub(super) fn start<R>(make: impl FnOnce() -> (FiberRef, R)) -> R {
     let is_ordinary = cancellation::is_unlimited();
     if !is_ordinary {
@@ -61,7 +62,8 @@ pub(super) fn start<R>(make: impl FnOnce() -> (FiberRef, R)) -> R {
     handle
 }
 
-/// Starts the runtime for the new fiber of a caller that belongs to none. Counts the spawn of a caller that has limits.
+/// Starts the runtime for the new fiber of a caller that belongs to none. Counts the spawn of a
+/// caller that has limits.
 #[inline(never)]
 fn prepare() {
     if !caller::is_inside() {
@@ -79,8 +81,8 @@ fn start_other(fiber: FiberRef) {
     let _ = queue(runtime, fiber, None);
 }
 
-/// Creates a fiber and queues it in the runtime of the caller, or returns an error. If the fiber cannot be
-/// queued, it has ended, and `forget` disposes of its handle.
+/// Creates a fiber and queues it in the runtime of the caller, or returns an error. If the fiber
+/// cannot be queued, it has ended, and `forget` disposes of its handle.
 fn try_start<R>(
     Settings {
         stack_size,
@@ -172,8 +174,8 @@ impl Builder {
         Builder::default()
     }
 
-    /// Sets the name of the fiber, which appears in reports and dumps. Unlike the name of a thread, it may
-    /// contain a NUL byte.
+    /// Sets the name of the fiber, which appears in reports and dumps. Unlike the name of a thread,
+    /// it may contain a NUL byte.
     ///
     /// ```
     /// use uthread::thread::Builder;
@@ -192,8 +194,9 @@ impl Builder {
     /// Sets the minimum stack size of the fiber in bytes. It has no effect if the [runtime's stack
     /// size](crate::Builder::stack_size) is larger.
     ///
-    /// The size is rounded up to a power of two, and a guard region is added; the maximum is 1 GiB. The size
-    /// is address space: pages take memory only once the fiber uses them, and are returned when it ends.
+    /// The size is rounded up to a power of two, and a guard region is added; the maximum is 1 GiB.
+    /// The size is address space: pages take memory only once the fiber uses them, and are returned
+    /// when it ends.
     ///
     /// ```
     /// fn depth(levels: u32) -> u32 {
@@ -210,7 +213,8 @@ impl Builder {
         self
     }
 
-    /// Sets the [priority](crate::priority) of the fiber. Without this, it is that of the fiber that spawns it.
+    /// Sets the [priority](crate::priority) of the fiber. Without this, it is that of the fiber
+    /// that spawns it.
     ///
     /// ```
     /// use uthread::priority::{self, Priority};
@@ -228,25 +232,30 @@ impl Builder {
         self
     }
 
-    /// Makes the fiber run on a thread of its own, for code that blocks for its whole life: the event loop of a library, an audio
-    /// callback, a reader of a device, or a dependency that keeps much in thread-locals.
+    /// Makes the fiber run on a thread of its own, for code that blocks for its whole life: the
+    /// event loop of a library, an audio callback, a reader of a device, or a dependency that keeps
+    /// much in thread-locals.
     ///
-    /// Such code would keep a worker, and with it other fibers, and would take a thread of the pool of [`blocking`](crate::blocking())
-    /// for good. Use `blocking` for single calls, as its threads are reused.
+    /// Such code would keep a worker, and with it other fibers, and would take a thread of the pool
+    /// of [`blocking`](crate::blocking()) for good. Use `blocking` for single calls, as its threads
+    /// are reused.
     ///
-    /// The fiber is one of its runtime like any other: it is joined, cancelled and counted, belongs to scopes, and has fiber-local
-    /// values and deadlines. These are different:
+    /// The fiber is one of its runtime like any other: it is joined, cancelled and counted, belongs
+    /// to scopes, and has fiber-local values and deadlines. These are different:
     ///
-    /// - Its calls of this crate block the thread by ordinary system calls, and [`blocking`](crate::blocking()) runs its closure right
-    ///   there. A cancellation interrupts them by a signal. Other calls, as those of `std`, are not interrupted: the drop of the runtime
-    ///   waits until they return.
+    /// - Its calls of this crate block the thread by ordinary system calls, and
+    ///   [`blocking`](crate::blocking()) runs its closure right there. A cancellation interrupts
+    ///   them by a signal. Other calls, as those of `std`, are not interrupted: the drop of the
+    ///   runtime waits until they return.
     /// - The fibers that it spawns run on the workers, unless they are dedicated, too.
     /// - There is no ring: the functions of [`ring`](crate::ring) return `Unsupported`.
     /// - Joining it waits for the destructors of its thread-locals, as in `std`.
-    /// - It costs a thread of the system, with a stack of 2 MiB unless [`stack_size`](Builder::stack_size) sets another size.
-    ///   Waking it, and being woken by it, takes a switch of threads.
+    /// - It costs a thread of the system, with a stack of 2 MiB unless
+    ///   [`stack_size`](Builder::stack_size) sets another size. Waking it, and being woken by it,
+    ///   takes a switch of threads.
     ///
-    /// With [`Driver::Threads`](crate::Driver::Threads) each fiber has a thread, so that this has no effect.
+    /// With [`Driver::Threads`](crate::Driver::Threads) each fiber has a thread, so that this has
+    /// no effect.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -278,10 +287,11 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a stack of more than 1 GiB; `ENOMEM` if there is no address space for a stack of
-    /// that size; the error of [`Runtime::new`](crate::Runtime::new) if the default runtime is needed and
-    /// cannot start; for a [dedicated](Builder::dedicated) fiber and with [`Driver::Threads`](crate::Driver::Threads), any error
-    /// that `pthread_create(3)` reports. After an error, `f` has been dropped.
+    /// `InvalidInput` for a stack of more than 1 GiB; `ENOMEM` if there is no address space for a
+    /// stack of that size; the error of [`Runtime::new`](crate::Runtime::new) if the default
+    /// runtime is needed and cannot start; for a [dedicated](Builder::dedicated) fiber and with
+    /// [`Driver::Threads`](crate::Driver::Threads), any error that `pthread_create(3)` reports.
+    /// After an error, `f` has been dropped.
     ///
     /// ```
     /// let handle = uthread::thread::Builder::new().spawn(|| 6 * 7)?;
@@ -306,8 +316,8 @@ impl Builder {
     ///
     /// # Safety
     ///
-    /// The fiber must not outlive anything that `f` borrows, nor may its return value if it is not joined.
-    /// Join the fiber before any of the borrows end, also if the caller unwinds.
+    /// The fiber must not outlive anything that `f` borrows, nor may its return value if it is not
+    /// joined. Join the fiber before any of the borrows end, also if the caller unwinds.
     ///
     /// ```
     /// let x = 1;

@@ -11,8 +11,8 @@ use crate::sched::threads::handles;
 use crate::sync::select::Joins;
 use crate::sync::selection::{ArmHandle, Sealed};
 
-/// A handle to wait for a fiber and take its result. Dropping it detaches the fiber. See the example of
-/// [`join`](JoinHandle::join).
+/// A handle to wait for a fiber and take its result. Dropping it detaches the fiber. See the
+/// example of [`join`](JoinHandle::join).
 pub struct JoinHandle<T> {
     /// `None` once its result was taken.
     fiber: Option<Joinable<T>>,
@@ -56,8 +56,8 @@ impl<T> JoinHandle<T> {
     /// # Errors
     ///
     /// The payload of the panic if the fiber panicked, as for [`std::thread::JoinHandle::join`];
-    /// [`Cancelled`] if the fiber was ended by [`cancel`](JoinHandle::cancel) or because its runtime was
-    /// dropped.
+    /// [`Cancelled`] if the fiber was ended by [`cancel`](JoinHandle::cancel) or because its
+    /// runtime was dropped.
     ///
     /// [`Cancelled`]: super::Cancelled
     ///
@@ -73,9 +73,11 @@ impl<T> JoinHandle<T> {
         self.take()
     }
 
-    /// Waits for the fiber to end, at most for `timeout`, and returns its result like [`join`](JoinHandle::join).
+    /// Waits for the fiber to end, at most for `timeout`, and returns its result like
+    /// [`join`](JoinHandle::join).
     ///
-    /// To wait for a fiber or for other events, lend the handle to [`select!`](crate::select): `ended(&mut handle)`.
+    /// To wait for a fiber or for other events, lend the handle to [`select!`](crate::select):
+    /// `ended(&mut handle)`.
     ///
     /// # Errors
     ///
@@ -119,8 +121,8 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Waits until the fiber has ended, whatever happens, for a fiber that borrows from its joiner. If the
-    /// caller is cancelled, the fiber is cancelled too.
+    /// Waits until the fiber has ended, whatever happens, for a fiber that borrows from its joiner.
+    /// If the caller is cancelled, the fiber is cancelled too.
     pub(crate) fn join_to_end(self) -> Result<T> {
         let outcome = self.joinable().outcome();
         if !outcome.is_done() && outcome.await_done(caller::wake_handle()) {
@@ -129,8 +131,8 @@ impl<T> JoinHandle<T> {
         self.take()
     }
 
-    /// Waits until a fiber of another runtime has ended, whatever happens. The caller's runtime waits for it,
-    /// too.
+    /// Waits until a fiber of another runtime has ended, whatever happens. The caller's runtime
+    /// waits for it, too.
     pub(crate) fn join_elsewhere(self) -> Result<T> {
         let outcome = self.joinable().outcome();
         if !outcome.is_done() && outcome.await_done(caller::wake_handle()) {
@@ -140,7 +142,8 @@ impl<T> JoinHandle<T> {
         self.take()
     }
 
-    /// Returns the result of a fiber that has ended. With the threads driver, waits for its thread to end.
+    /// Returns the result of a fiber that has ended. With the threads driver, waits for its thread
+    /// to end.
     #[inline(always)]
     fn take(mut self) -> Result<T> {
         thread_ends::await_end(|| self.joinable().fiber().control());
@@ -150,8 +153,8 @@ impl<T> JoinHandle<T> {
         fiber.expect("a handle is joined once").outcome().take()
     }
 
-    /// Cancels the fiber because its joiner is cancelled. Does nothing if the joiner is unwinding from a
-    /// panic: without the value it could not continue and would have to be unwound again.
+    /// Cancels the fiber because its joiner is cancelled. Does nothing if the joiner is unwinding
+    /// from a panic: without the value it could not continue and would have to be unwound again.
     fn pass_on_cancel(&self) {
         if !panics::is_panicking() {
             self.cancel();
@@ -160,15 +163,15 @@ impl<T> JoinHandle<T> {
 
     /// Requests the fiber to end.
     ///
-    /// The call in which the fiber waits, and each later call that would wait, returns `ECANCELED`, so that
-    /// `?` leads out of the fiber. If a call cannot return an error, the fiber is unwound from there, without
-    /// a panic message. A fiber that has not started never runs. The fibers of its scopes are cancelled with
-    /// it.
+    /// The call in which the fiber waits, and each later call that would wait, returns `ECANCELED`,
+    /// so that `?` leads out of the fiber. If a call cannot return an error, the fiber is unwound
+    /// from there, without a panic message. A fiber that has not started never runs. The fibers of
+    /// its scopes are cancelled with it.
     ///
-    /// `cancel` does not wait for the fiber to end; [`join`](JoinHandle::join) does. No result is lost: a
-    /// call that has completed returns its result, and if the fiber returns a value, `join` returns it. Code
-    /// in a [`shield`](super::shield) runs to its end, and so does a call on another thread
-    /// ([`blocking`](super::blocking), or a file operation that only blocks).
+    /// `cancel` does not wait for the fiber to end; [`join`](JoinHandle::join) does. No result is
+    /// lost: a call that has completed returns its result, and if the fiber returns a value, `join`
+    /// returns it. Code in a [`shield`](super::shield) runs to its end, and so does a call on
+    /// another thread ([`blocking`](super::blocking), or a file operation that only blocks).
     ///
     /// ```
     /// use std::io::{ErrorKind, Read};

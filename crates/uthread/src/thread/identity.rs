@@ -28,7 +28,8 @@ impl Thread {
     #[allow(unsafe_code, reason = "a reference to a transparent type")]
     pub(super) fn of(handle: &WakeHandle) -> &Thread {
         let thread: *const Thread = ptr::from_ref(handle).cast();
-        // SAFETY: both types have the same layout, and the pointer is that of a reference of this lifetime.
+        // SAFETY: both types have the same layout, and the pointer is that of a reference of this
+        // lifetime.
         unsafe { &*thread }
     }
 

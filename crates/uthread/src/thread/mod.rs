@@ -1,4 +1,5 @@
-//! Fibers, with the names of `std::thread`: `spawn`, `scope`, `sleep`, `yield_now`, `park`, `current`.
+//! Fibers, with the names of `std::thread`: `spawn`, `scope`, `sleep`, `yield_now`, `park`,
+//! `current`.
 //!
 //! All functions work in fibers and outside the runtime; outside, waiting blocks the thread.
 
@@ -27,8 +28,8 @@ use crate::fiber::limits::Limits;
 use crate::sched::caller::{self, cancellation, panics, turn, wait};
 use crate::sched::features::offload;
 
-/// Waits until [`Thread::unpark`] is called for the caller. It may also return spuriously, so call it in a
-/// loop that checks a condition.
+/// Waits until [`Thread::unpark`] is called for the caller. It may also return spuriously, so call
+/// it in a loop that checks a condition.
 ///
 /// If `unpark` was called before, `park` returns at once. Several such calls count as one.
 ///
@@ -60,13 +61,13 @@ pub fn park_timeout(duration: Duration) {
     wait::park_cancellable(Some(caller::after(caller::now(), duration)));
 }
 
-/// Returns `true` if the calling fiber, or the calling thread outside the runtime, is unwinding because of a
-/// panic.
+/// Returns `true` if the calling fiber, or the calling thread outside the runtime, is unwinding
+/// because of a panic.
 ///
-/// [`std::thread::panicking`] counts per worker instead: while a fiber is suspended in a destructor during
-/// its panic, it returns `true` in all fibers of that worker. In that time, this function misses a panic of
-/// another fiber if [`resume_unwind`](std::panic::resume_unwind) started it, or if the program has replaced
-/// the panic hook after the first runtime was built.
+/// [`std::thread::panicking`] counts per worker instead: while a fiber is suspended in a destructor
+/// during its panic, it returns `true` in all fibers of that worker. In that time, this function
+/// misses a panic of another fiber if [`resume_unwind`](std::panic::resume_unwind) started it, or
+/// if the program has replaced the panic hook after the first runtime was built.
 ///
 /// ```
 /// struct Guard;
@@ -91,8 +92,8 @@ pub fn panicking() -> bool {
 }
 
 /// Returns `true` if the calling fiber was [cancelled](JoinHandle::cancel) or its
-/// [deadline](crate::time::timeout) has passed, so that calls return `ECANCELED` or `ETIMEDOUT` instead of
-/// waiting. A loop that computes without such calls can check this function.
+/// [deadline](crate::time::timeout) has passed, so that calls return `ECANCELED` or `ETIMEDOUT`
+/// instead of waiting. A loop that computes without such calls can check this function.
 ///
 /// ```
 /// let endless = uthread::spawn(|| {
@@ -110,8 +111,8 @@ pub fn is_cancelled() -> bool {
     cancellation::is_cancelled()
 }
 
-/// Runs `f` unaffected by cancellation and deadlines of the caller. Use it for work that must not be
-/// interrupted and ends by itself: even the shutdown of the runtime waits for it.
+/// Runs `f` unaffected by cancellation and deadlines of the caller. Use it for work that must not
+/// be interrupted and ends by itself: even the shutdown of the runtime waits for it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -152,8 +153,8 @@ pub fn yield_now() {
 /// assert!(start.elapsed() >= Duration::from_millis(5));
 /// ```
 ///
-/// If the runtime is dropped, the fiber is unwound. Only if the fiber is already unwinding, or possibly is,
-/// does the function return early instead.
+/// If the runtime is dropped, the fiber is unwound. Only if the fiber is already unwinding, or
+/// possibly is, does the function return early instead.
 pub fn sleep(duration: Duration) {
     wait::sleep_until(caller::after(caller::now(), duration));
 }
@@ -170,18 +171,21 @@ pub fn sleep_until(deadline: Instant) {
     wait::sleep_until(deadline);
 }
 
-/// Runs `call` on another thread, where it may block, while the worker runs other fibers. Use it for system
-/// calls and libraries that block. Outside the runtime, `call` runs on the calling thread.
+/// Runs `call` on another thread, where it may block, while the worker runs other fibers. Use it
+/// for system calls and libraries that block. Outside the runtime, `call` runs on the calling
+/// thread.
 ///
-/// Each runtime has at most [`Builder::blocking_threads`](crate::Builder::blocking_threads) such threads, by default 512; further calls
-/// are queued. `call` may borrow from the caller.
-/// In `call`, thread-locals and the values of [`local!`](crate::local!) are those of the other thread.
+/// Each runtime has at most [`Builder::blocking_threads`](crate::Builder::blocking_threads) such
+/// threads, by default 512; further calls are queued. `call` may borrow from the caller. In `call`,
+/// thread-locals and the values of [`local!`](crate::local!) are those of the other thread.
 ///
-/// A fiber with [thread-local storage of its own](crate::Builder::own_tls) makes the call itself, on its own stack, and a spare
-/// worker goes on with the other fibers. If 256 are in use, the call goes to another thread as above.
+/// A fiber with [thread-local storage of its own](crate::Builder::own_tls) makes the call itself,
+/// on its own stack, and a spare worker goes on with the other fibers. If 256 are in use, the call
+/// goes to another thread as above.
 ///
-/// If the fiber is cancelled, or its deadline passes, while `call` is queued, the fiber is unwound and `call`
-/// is dropped without running. Once started, `call` runs to its end and its result is returned.
+/// If the fiber is cancelled, or its deadline passes, while `call` is queued, the fiber is unwound
+/// and `call` is dropped without running. Once started, `call` runs to its end and its result is
+/// returned.
 ///
 /// # Panics
 ///

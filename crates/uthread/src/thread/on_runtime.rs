@@ -31,8 +31,8 @@ impl Runtime {
         JoinHandle::new(joinable)
     }
 
-    /// Runs `f` as a fiber of this runtime and returns its result. Blocks the calling thread, or suspends the
-    /// calling fiber, meanwhile. `f` may borrow from the caller.
+    /// Runs `f` as a fiber of this runtime and returns its result. Blocks the calling thread, or
+    /// suspends the calling fiber, meanwhile. `f` may borrow from the caller.
     ///
     /// # Panics
     ///

@@ -13,16 +13,17 @@ use crate::sched::caller::{self, cancellation, panics, turn, wait};
 use crate::sync::select::Joins;
 use crate::sync::selection::{ArmHandle, Sealed};
 
-/// Runs `f` with a scope whose fibers may borrow from the caller. Returns, or unwinds if `f` panics, when all
-/// fibers of the scope have ended.
+/// Runs `f` with a scope whose fibers may borrow from the caller. Returns, or unwinds if `f`
+/// panics, when all fibers of the scope have ended.
 ///
-/// The fibers inherit the deadline of the fiber that spawns them. If the caller is cancelled, they are
-/// cancelled when `f` has returned, and so are those that they spawn in the scope later. [`try_scope`](super::try_scope) cancels the fibers when one of them
-/// fails.
+/// The fibers inherit the deadline of the fiber that spawns them. If the caller is cancelled, they
+/// are cancelled when `f` has returned, and so are those that they spawn in the scope later.
+/// [`try_scope`](super::try_scope) cancels the fibers when one of them fails.
 ///
 /// # Panics
 ///
-/// Panics with the payload of `f` if it panics, or if a fiber panicked that was not joined by its handle.
+/// Panics with the payload of `f` if it panics, or if a fiber panicked that was not joined by its
+/// handle.
 ///
 /// ```
 /// let mut numbers = [1, 2, 3, 4];
@@ -83,7 +84,8 @@ pub(super) fn await_end(children: &Children, unwinds: bool) {
 /// A scope in which fibers may borrow from the caller. See the example of [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     children: Arc<Children>,
-    /// Invariant in both lifetimes, as in `std`: a shorter `'scope` would let a fiber outlive its borrows.
+    /// Invariant in both lifetimes, as in `std`: a shorter `'scope` would let a fiber outlive its
+    /// borrows.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -173,8 +175,8 @@ impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
-    /// Waits for the fiber to end and returns its result. The scope does not panic for a panic that is
-    /// returned here.
+    /// Waits for the fiber to end and returns its result. The scope does not panic for a panic that
+    /// is returned here.
     ///
     /// # Errors
     ///
@@ -220,7 +222,8 @@ impl<T> ScopedJoinHandle<'_, T> {
         }
     }
 
-    /// Requests the fiber to end; see [`JoinHandle::cancel`]. The scope does not panic for a cancelled fiber.
+    /// Requests the fiber to end; see [`JoinHandle::cancel`]. The scope does not panic for a
+    /// cancelled fiber.
     ///
     /// ```
     /// use std::time::Duration;
@@ -249,7 +252,8 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.handle.thread()
     }
 
-    /// Returns `true` if the fiber has ended, so that [`join`](ScopedJoinHandle::join) will not wait.
+    /// Returns `true` if the fiber has ended, so that [`join`](ScopedJoinHandle::join) will not
+    /// wait.
     ///
     /// ```
     /// uthread::scope(|scope| {

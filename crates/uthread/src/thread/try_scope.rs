@@ -12,12 +12,12 @@ use crate::atomic::lock;
 use crate::fiber::{Cancelled, Children, Identity, drop_quietly, is_cut_off};
 use crate::sched::caller::{self, cancellation, panics, turn};
 
-/// Runs `f` with a scope whose fibers may borrow from the caller and may fail. The first error, of a fiber or
-/// of `f`, cancels the other fibers and the calls of `f`, and is returned when all fibers have ended.
-/// Otherwise it works like [`scope`](super::scope).
+/// Runs `f` with a scope whose fibers may borrow from the caller and may fail. The first error, of
+/// a fiber or of `f`, cancels the other fibers and the calls of `f`, and is returned when all
+/// fibers have ended. Otherwise it works like [`scope`](super::scope).
 ///
-/// If `try_scope` is called on a thread outside the runtime, a failure does not interrupt a system call in
-/// which `f` waits.
+/// If `try_scope` is called on a thread outside the runtime, a failure does not interrupt a system
+/// call in which `f` waits.
 ///
 /// # Errors
 ///
@@ -25,8 +25,8 @@ use crate::sched::caller::{self, cancellation, panics, turn};
 ///
 /// # Panics
 ///
-/// Panics with the payload of `f` if it panics, or if a fiber panicked. A panic cancels the other fibers,
-/// too.
+/// Panics with the payload of `f` if it panics, or if a fiber panicked. A panic cancels the other
+/// fibers, too.
 ///
 /// ```
 /// use std::io;
@@ -67,8 +67,8 @@ where
     let result = panics::catch_unwind(|| f(&scope));
     drop(within);
     let failure = &scope.failure;
-    // No user code, not even a destructor, runs from here until the fibers have ended: it could unwind, or
-    // wait and be cancelled, while the fibers still borrow.
+    // No user code, not even a destructor, runs from here until the fibers have ended: it could
+    // unwind, or wait and be cancelled, while the fibers still borrow.
     let (result, second) = match result {
         Ok(Ok(value)) => (Ok(Some(value)), None),
         Ok(Err(error)) => (Ok(None), failure.fail(error)),
@@ -100,7 +100,8 @@ where
     }
 }
 
-/// A scope in which fibers may borrow from the caller and may fail. See the example of [`try_scope`].
+/// A scope in which fibers may borrow from the caller and may fail. See the example of
+/// [`try_scope`].
 pub struct TryScope<'scope, 'env: 'scope, E> {
     failure: Arc<Failure<E>>,
     /// Invariant in both lifetimes, as for [`Scope`](super::Scope).
@@ -188,7 +189,8 @@ impl<T> TryJoinHandle<'_, T> {
         self.handle.join().ok().flatten().ok_or(Cancelled)
     }
 
-    /// Requests the fiber to end; see [`JoinHandle::cancel`]. The scope does not count this as a failure.
+    /// Requests the fiber to end; see [`JoinHandle::cancel`]. The scope does not count this as a
+    /// failure.
     ///
     /// ```
     /// use uthread::thread::{Cancelled, park};
@@ -231,8 +233,8 @@ impl<T> TryJoinHandle<'_, T> {
 /// The first failure of a scope, and the fibers that it cancels.
 struct Failure<E> {
     children: Arc<Children>,
-    /// Set once the scope has failed: ends the calls of `f`. Relaxed: the wake-up and the cancellations that
-    /// follow order it.
+    /// Set once the scope has failed: ends the calls of `f`. Relaxed: the wake-up and the
+    /// cancellations that follow order it.
     over: Arc<AtomicBool>,
     error: Mutex<Option<E>>,
 }

@@ -1,5 +1,5 @@
-//! A thread control block that the C library has made itself: a *donor* thread is created on the stack of a fiber, and leaves its
-//! block behind.
+//! A thread control block that the C library has made itself: a *donor* thread is created on the
+//! stack of a fiber, and leaves its block behind.
 //!
 //! ```text
 //!   create   pthread_create(3) on the stack; the new thread saves its registers, and its kernel task exits by itself.
@@ -9,9 +9,10 @@
 //!            pthread_join(3) releases what it has allocated
 //! ```
 //!
-//! So the format of the block does not matter here, but for one field: the thread's id, by which locks know their owners. The
-//! kernel may give the id of the task that has exited to another one, so the block gets an id that no task can have. The field is
-//! found by its value. At the end of a thread, the kernel clears a word for the C library, and wakes those who wait for that. The
+//! So the format of the block does not matter here, but for one field: the thread's id, by which
+//! locks know their owners. The kernel may give the id of the task that has exited to another one,
+//! so the block gets an id that no task can have. The field is found by its value. At the end of a
+//! thread, the kernel clears a word for the C library, and wakes those who wait for that. The
 //! kernel tells its address:
 //!
 //! | C library | the word that is cleared |
@@ -36,7 +37,8 @@ use super::{modules, thread_pointer};
 /// Number of bytes between a fiber's frames and the saved registers.
 const ALIGNMENT: usize = 64;
 
-/// Ids from here on are those of no task: `PID_MAX_LIMIT` of the kernel. Locks have room for 30 bits.
+/// Ids from here on are those of no task: `PID_MAX_LIMIT` of the kernel. Locks have room for 30
+/// bits.
 const FIRST_ID: u32 = 1 << 22;
 
 /// A block that was left behind.
@@ -54,8 +56,8 @@ pub(crate) struct Donor {
 
 static LEAVE: OnceLock<fn()> = OnceLock::new();
 
-/// Sets what each thread calls at its end, so that destructors find an ordinary thread, and not the fiber that has used its block.
-/// Later calls do nothing.
+/// Sets what each thread calls at its end, so that destructors find an ordinary thread, and not the
+/// fiber that has used its block. Later calls do nothing.
 pub(crate) fn install(leave: fn()) {
     LEAVE.get_or_init(|| leave);
 }
@@ -63,19 +65,21 @@ pub(crate) fn install(leave: fn()) {
 /// The data that the creator and the donor share.
 #[repr(C)]
 struct Donation {
-    /// The stack pointer below the saved registers. The first field, as the donor writes it in assembler.
+    /// The stack pointer below the saved registers. The first field, as the donor writes it in
+    /// assembler.
     frame: usize,
     pointer: usize,
     task: u32,
-    /// The address of the word that the kernel would have cleared at the end of the thread; 0 if the kernel does not tell.
+    /// The address of the word that the kernel would have cleared at the end of the thread; 0 if
+    /// the kernel does not tell.
     cleared: usize,
     /// 1 until the kernel task has left the stack.
     runs: AtomicU32,
 }
 
 impl Donor {
-    /// Creates a block at the high end of this memory, which a stack needs to be: writable, and large enough for the C library
-    /// (`PTHREAD_STACK_MIN`).
+    /// Creates a block at the high end of this memory, which a stack needs to be: writable, and
+    /// large enough for the C library (`PTHREAD_STACK_MIN`).
     ///
     /// # Errors
     ///
@@ -115,7 +119,8 @@ impl Donor {
         self.frame - self.frame % ALIGNMENT
     }
 
-    /// Ends the thread as the C library does: destructors of thread-local values run now, on a thread of their own.
+    /// Ends the thread as the C library does: destructors of thread-local values run now, on a
+    /// thread of their own.
     ///
     /// # Safety
     ///
@@ -123,7 +128,8 @@ impl Donor {
     #[allow(unsafe_code, reason = "continuing a thread")]
     pub(crate) unsafe fn end(self) {
         let blocked = BlockedSignals::enter();
-        // SAFETY: the registers were saved, and are restored once; the block is used by nobody else.
+        // SAFETY: the registers were saved, and are restored once; the block is used by nobody
+        // else.
         let cloned = unsafe { continue_thread(self.frame, self.pointer, self.id, self.cleared) };
         drop(blocked);
         if cloned < 0 {
@@ -199,8 +205,8 @@ unsafe fn donate(stack: Range<usize>) -> io::Result<(libc::pthread_t, Donation)>
 #[allow(unsafe_code, reason = "leaving a thread")]
 extern "C" fn run_donor(donation: *mut c_void) -> *mut c_void {
     let shared = donation.cast::<Donation>();
-    // No reference to the whole: the creator reads `runs` meanwhile.
-    // SAFETY: the creator keeps it until the kernel task has exited, and reads the field afterwards.
+    // No reference to the whole: the creator reads `runs` meanwhile. SAFETY: the creator keeps it
+    // until the kernel task has exited, and reads the field afterwards.
     unsafe { (*shared).pointer = thread_pointer::get() };
     // SAFETY: it has no arguments.
     let task = unsafe { libc::syscall(libc::SYS_gettid) };
@@ -349,8 +355,9 @@ fn find_id(donors: &[(libc::pthread_t, &Donation)]) -> Option<usize> {
     let is_id = |offset: &usize| {
         donors.iter().all(|(thread, donation)| {
             let address = ptr::with_exposed_provenance::<u32>(*thread as usize + offset);
-            // SAFETY: a `pthread_t` is the address of a block with more bytes, and no task uses this one. In musl the values for
-            // keys are behind its fields, or values of thread-local variables.
+            // SAFETY: a `pthread_t` is the address of a block with more bytes, and no task uses
+            // this one. In musl the values for keys are behind its fields, or values of
+            // thread-local variables.
             unsafe { address.read() == donation.task }
         })
     };
@@ -358,8 +365,8 @@ fn find_id(donors: &[(libc::pthread_t, &Donation)]) -> Option<usize> {
     offsets.find(is_id).is_none().then_some(id)
 }
 
-/// Returns what the kernel clears at the end of a thread, from the `pthread_t` of some threads and the addresses of their words.
-/// If the kernel tells none, it is `untold`.
+/// Returns what the kernel clears at the end of a thread, from the `pthread_t` of some threads and
+/// the addresses of their words. If the kernel tells none, it is `untold`.
 fn find_cleared(
     words: impl Iterator<Item = (usize, usize)> + Clone,
     untold: Option<Cleared>,
@@ -378,7 +385,8 @@ fn find_cleared(
     all_match(&|_, other| other == word).then_some(Cleared::Lock(word))
 }
 
-/// Returns what this C library lets the kernel clear, if that is known: the id, whose offset is `id`.
+/// Returns what this C library lets the kernel clear, if that is known: the id, whose offset is
+/// `id`.
 fn untold(id: usize) -> Option<Cleared> {
     type Version = unsafe extern "C" fn() -> *const c_char;
     let version = symbol::<c_void>(c"gnu_get_libc_version")?;
@@ -405,8 +413,8 @@ fn clears_id(version: &str) -> bool {
     }
 }
 
-/// Tells the C library that the kernel does not maintain the restartable sequences of this block (rseq(2)), so that it does not
-/// read the number of a CPU there.
+/// Tells the C library that the kernel does not maintain the restartable sequences of this block
+/// (rseq(2)), so that it does not read the number of a CPU there.
 #[allow(unsafe_code, reason = "symbols and memory of the C library's")]
 fn mark_unregistered(pointer: usize) {
     /// `RSEQ_CPU_ID_REGISTRATION_FAILED`.
@@ -457,7 +465,8 @@ mod tests {
     /// Calls `action`, which does not unwind, with the block of a donor.
     #[allow(unsafe_code, reason = "the contract's")]
     fn with<R>(donor: &Donor, action: impl FnOnce() -> R) -> R {
-        // SAFETY: no other thread uses the block, and the tests access thread-locals in functions that are not inlined.
+        // SAFETY: no other thread uses the block, and the tests access thread-locals in functions
+        // that are not inlined.
         unsafe { Tls::of_worker().with(donor.pointer(), action) }
     }
 

@@ -1,7 +1,8 @@
-//! The end of one fiber and the begin of the next on the same block: what the C library does at the end of a thread, and the
-//! initial values of all thread-local variables but its own.
+//! The end of one fiber and the begin of the next on the same block: what the C library does at the
+//! end of a thread, and the initial values of all thread-local variables but its own.
 //!
-//! The C library's own variables stay, above all the cache of its allocator: what a fiber has left there serves the next one.
+//! The C library's own variables stay, above all the cache of its allocator: what a fiber has left
+//! there serves the next one.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -15,8 +16,8 @@ const GLOBAL_LOCALE: usize = usize::MAX;
 
 type Destructors = unsafe extern "C" fn();
 
-/// Returns the function of the C library that runs the destructors of the calling thread's values (of `thread_local!`, and of
-/// `thread_local` in C++), if it has one.
+/// Returns the function of the C library that runs the destructors of the calling thread's values
+/// (of `thread_local!`, and of `thread_local` in C++), if it has one.
 fn destructors() -> Option<Destructors> {
     static FUNCTION: OnceLock<Option<Destructors>> = OnceLock::new();
     *FUNCTION.get_or_init(|| {
@@ -32,7 +33,8 @@ fn destructors() -> Option<Destructors> {
 pub(crate) enum Values {
     /// They were dropped.
     Dropped,
-    /// The C library has to end the thread, as it alone knows the destructors of the others (`pthread_key_create(3)`).
+    /// The C library has to end the thread, as it alone knows the destructors of the others
+    /// (`pthread_key_create(3)`).
     Left,
 }
 
@@ -65,11 +67,13 @@ fn has_keys() -> bool {
     // SAFETY: the name is valid.
     let keys_max = unsafe { libc::sysconf(libc::_SC_THREAD_KEYS_MAX) };
     let keys_max = libc::pthread_key_t::try_from(keys_max).unwrap_or(0);
-    // SAFETY: below the maximum, the C libraries return null for a number that is no key. musl reads beyond its table for others.
+    // SAFETY: below the maximum, the C libraries return null for a number that is no key. musl
+    // reads beyond its table for others.
     (0..keys_max).any(|key| unsafe { !libc::pthread_getspecific(key).is_null() })
 }
 
-/// Gives all thread-local variables but the C library's their initial values. Nothing on the caller's stack refers to any.
+/// Gives all thread-local variables but the C library's their initial values. Nothing on the
+/// caller's stack refers to any.
 #[inline(never)]
 #[allow(unsafe_code, reason = "the locale of a thread that has ended")]
 pub(crate) fn reset() {
@@ -78,7 +82,8 @@ pub(crate) fn reset() {
     unsafe { libc::uselocale(ptr::without_provenance_mut(GLOBAL_LOCALE)) };
 }
 
-/// Returns `true` if the variables of the C library can be told from others, so that a block serves more than one fiber.
+/// Returns `true` if the variables of the C library can be told from others, so that a block serves
+/// more than one fiber.
 fn is_reusable() -> bool {
     !modules::c_library().is_empty() || cfg!(target_env = "musl")
 }

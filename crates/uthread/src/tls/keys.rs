@@ -1,14 +1,15 @@
 //! The values that a fiber has for keys of `pthread_key_create(3)`.
 //!
-//! Only the C library knows the destructors of keys. glibc describes its tables for debuggers, by the symbols that `libthread_db`
-//! reads:
+//! Only the C library knows the destructors of keys. glibc describes its tables for debuggers, by
+//! the symbols that `libthread_db` reads:
 //!
 //! ```text
 //!   keys     __pthread_keys[key] = (sequence number, destructor)
 //!   values   the thread's `specific[key / 32]` -> [key % 32] = (sequence number of the key, value)
 //! ```
 //!
-//! They are used only if the tables have this form, and if a key that is created for this purpose is found in them.
+//! They are used only if the tables have this form, and if a key that is created for this purpose
+//! is found in them.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -18,7 +19,8 @@ use super::symbol::symbol;
 /// Number of values in a part of a thread's table.
 const PART: usize = 32;
 
-/// Number of times that values which destructors have set are destroyed (`PTHREAD_DESTRUCTOR_ITERATIONS`).
+/// Number of times that values which destructors have set are destroyed
+/// (`PTHREAD_DESTRUCTOR_ITERATIONS`).
 const ROUNDS: usize = 4;
 
 type Destructor = unsafe extern "C" fn(*mut c_void);
@@ -47,10 +49,12 @@ pub(super) struct Keys {
     used: usize,
 }
 
-/// A field as `libthread_db` describes it: number of bits of an element, number of elements, offset.
+/// A field as `libthread_db` describes it: number of bits of an element, number of elements,
+/// offset.
 type Field = [u32; 3];
 
-/// Returns where the tables are, if they have the known form. `unused` are threads that have not set a value.
+/// Returns where the tables are, if they have the known form. `unused` are threads that have not
+/// set a value.
 pub(super) fn find(unused: &[libc::pthread_t]) -> Option<Keys> {
     const WORD: Field = [64, 1, 0];
     const SECOND_WORD: Field = [64, 1, 8];
@@ -114,7 +118,8 @@ impl Keys {
         is_described
     }
 
-    /// Destroys the values of the calling fiber, as at the end of a thread. Returns `true` if it has set any.
+    /// Destroys the values of the calling fiber, as at the end of a thread. Returns `true` if it
+    /// has set any.
     pub(super) fn drop_values(self) -> bool {
         // SAFETY: it returns the calling thread.
         let thread = unsafe { libc::pthread_self() };
@@ -125,14 +130,15 @@ impl Keys {
         while rounds.next().is_some() && self.drop_once(thread, true) {}
         self.drop_once(thread, false);
         if (1..self.parts_len).all(|part| self.part(thread, part).is_none()) {
-            // Otherwise the flag tells the C library that there are parts to free at the end of the thread.
-            // SAFETY: the flag is the thread's, which is the caller.
+            // Otherwise the flag tells the C library that there are parts to free at the end of the
+            // thread. SAFETY: the flag is the thread's, which is the caller.
             unsafe { self.flag(thread).write(0) };
         }
         true
     }
 
-    /// Removes all values. Returns `true` if it has called a destructor, which it only does if `destroys`.
+    /// Removes all values. Returns `true` if it has called a destructor, which it only does if
+    /// `destroys`.
     fn drop_once(self, thread: libc::pthread_t, destroys: bool) -> bool {
         let mut has_called = false;
         for part in 0..self.parts_len {
@@ -141,7 +147,8 @@ impl Keys {
             };
             for index in 0..PART {
                 let slot = values.wrapping_add(index);
-                // SAFETY: a part has this many values. Destructors set values, so none is kept in a reference.
+                // SAFETY: a part has this many values. Destructors set values, so none is kept in a
+                // reference.
                 let Value { sequence, data } = unsafe { slot.read() };
                 if data.is_null() {
                     continue;

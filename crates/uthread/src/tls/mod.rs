@@ -1,5 +1,5 @@
-//! Thread-local storage of its own for each fiber: a thread control block at the high end of its stack, to which the thread
-//! pointer refers while the fiber runs.
+//! Thread-local storage of its own for each fiber: a thread control block at the high end of its
+//! stack, to which the thread pointer refers while the fiber runs.
 //!
 //! ```text
 //!   worker   thread pointer = the block of the fiber    [`Tls::with`]
@@ -9,7 +9,8 @@
 //!            initial values for the next fiber          [`images::reset`]
 //! ```
 //!
-//! [`donor`] makes blocks by [`task`]; [`keys`] and [`modules`] know what is in them; [`thread_pointer`] has the register.
+//! [`donor`] makes blocks by [`task`]; [`keys`] and [`modules`] know what is in them;
+//! [`thread_pointer`] has the register.
 
 use std::io;
 
@@ -47,8 +48,9 @@ impl Tls {
     ///
     /// # Safety
     ///
-    /// The caller is the worker, and the pointer is that of a fiber's block, which no other thread uses meanwhile. `action`
-    /// accesses thread-local values only in functions that are not inlined.
+    /// The caller is the worker, and the pointer is that of a fiber's block, which no other thread
+    /// uses meanwhile. `action` accesses thread-local values only in functions that are not
+    /// inlined.
     #[inline(always)]
     #[allow(unsafe_code, reason = "writing the thread pointer")]
     pub(crate) unsafe fn with<R>(self, pointer: usize, action: impl FnOnce() -> R) -> R {
@@ -61,17 +63,20 @@ impl Tls {
     }
 }
 
-/// Returns the number of bytes by which a stack with a block is larger: whole pages, or none if there can be no block.
+/// Returns the number of bytes by which a stack with a block is larger: whole pages, or none if
+/// there can be no block.
 pub(crate) fn block_size() -> usize {
     let bytes = donor::layout().map_or(0, |layout| layout.size + RUNNER_BYTES);
     bytes.next_multiple_of(rustix::param::page_size())
 }
 
-/// Returns how this machine writes the thread pointer, if fibers can have thread-local storage of their own.
+/// Returns how this machine writes the thread pointer, if fibers can have thread-local storage of
+/// their own.
 ///
 /// # Errors
 ///
-/// `Unsupported` with the reason, if the CPU or the C library is not known; the errors of `pthread_create(3)`.
+/// `Unsupported` with the reason, if the CPU or the C library is not known; the errors of
+/// `pthread_create(3)`.
 pub(crate) fn support() -> io::Result<Way> {
     donor::layout()?;
     Ok(Way::best())

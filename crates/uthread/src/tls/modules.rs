@@ -1,8 +1,10 @@
-//! The thread-local variables of the program and of its libraries: where they are in a block, and their initial values.
+//! The thread-local variables of the program and of its libraries: where they are in a block, and
+//! their initial values.
 //!
-//! Where the linker puts the variables of a module at the same distance from the thread pointer in each block, as it does for all
-//! that it loads before `main`, they are looked up once. glibc tells by its list of modules (`_r_debug` of `link.h`) that another
-//! one was loaded: from then on, the linker is asked each time.
+//! Where the linker puts the variables of a module at the same distance from the thread pointer in
+//! each block, as it does for all that it loads before `main`, they are looked up once. glibc tells
+//! by its list of modules (`_r_debug` of `link.h`) that another one was loaded: from then on, the
+//! linker is asked each time.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ops::Range;
@@ -19,7 +21,8 @@ use super::thread_pointer;
 struct Image {
     /// The offset of the calling thread's variables from its thread pointer.
     offset: isize,
-    /// The address of their initial values, and the number of these bytes. The others are zero at first.
+    /// The address of their initial values, and the number of these bytes. The others are zero at
+    /// first.
     initial: usize,
     filled: usize,
     size: usize,
@@ -30,7 +33,8 @@ impl Image {
     fn reset(self, pointer: usize) {
         let initial = ptr::with_exposed_provenance::<u8>(self.initial);
         let data = ptr::with_exposed_provenance_mut::<u8>(pointer.wrapping_add_signed(self.offset));
-        // SAFETY: the linker describes the variables of the thread with this pointer, and their initial values.
+        // SAFETY: the linker describes the variables of the thread with this pointer, and their
+        // initial values.
         unsafe { ptr::copy_nonoverlapping(initial, data, self.filled) };
         // SAFETY: as above.
         let rest = unsafe { data.add(self.filled) };
@@ -126,8 +130,8 @@ fn last_module() -> Option<&'static Module> {
     (!pinned.is_null()).then_some(last)
 }
 
-/// Calls `action` for the variables of each module but the C library, as the linker describes them for the calling thread: `None`
-/// if the thread has none of this module yet.
+/// Calls `action` for the variables of each module but the C library, as the linker describes them
+/// for the calling thread: `None` if the thread has none of this module yet.
 fn for_each_image(mut action: impl FnMut(Option<Image>)) {
     visit(|info| {
         let mut segments = segments(info).iter();
@@ -150,7 +154,8 @@ fn for_each_image(mut action: impl FnMut(Option<Image>)) {
     });
 }
 
-/// Calls `action` for each module, up to the first for which it returns `true`. The linker keeps its list locked meanwhile.
+/// Calls `action` for each module, up to the first for which it returns `true`. The linker keeps
+/// its list locked meanwhile.
 #[allow(unsafe_code, reason = "the linker's list of modules")]
 pub(crate) fn visit(mut action: impl FnMut(&libc::dl_phdr_info) -> bool) {
     let mut action: &mut dyn FnMut(&libc::dl_phdr_info) -> bool = &mut action;

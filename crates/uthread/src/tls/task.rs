@@ -1,6 +1,8 @@
-//! The end of a kernel task whose thread is continued by another one: the registers that functions preserve stay on its stack meanwhile.
+//! The end of a kernel task whose thread is continued by another one: the registers that functions
+//! preserve stay on its stack meanwhile.
 
-/// Saves the registers, stores the stack pointer at `frame`, and exits the kernel task. Returns when the thread is continued.
+/// Saves the registers, stores the stack pointer at `frame`, and exits the kernel task. Returns
+/// when the thread is continued.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 #[allow(unsafe_code, reason = "saving and restoring registers")]
@@ -21,8 +23,9 @@ pub(super) unsafe extern "C" fn leave_task(frame: *mut usize) {
     )
 }
 
-/// Continues the thread whose registers are saved at `frame`, with the thread pointer `pointer`. The kernel stores the thread's id at
-/// the address `id`, and clears the word at `cleared` at its end. Returns a negative errno if there is no task for it.
+/// Continues the thread whose registers are saved at `frame`, with the thread pointer `pointer`.
+/// The kernel stores the thread's id at the address `id`, and clears the word at `cleared` at its
+/// end. Returns a negative errno if there is no task for it.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 #[allow(unsafe_code, reason = "saving and restoring registers")]
@@ -56,7 +59,8 @@ pub(super) unsafe extern "C" fn continue_thread(
     )
 }
 
-/// Saves the registers, stores the stack pointer at `frame`, and exits the kernel task. Returns when the thread is continued.
+/// Saves the registers, stores the stack pointer at `frame`, and exits the kernel task. Returns
+/// when the thread is continued.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 #[allow(unsafe_code, reason = "saving and restoring registers")]
@@ -83,8 +87,9 @@ pub(super) unsafe extern "C" fn leave_task(frame: *mut usize) {
     )
 }
 
-/// Continues the thread whose registers are saved at `frame`, with the thread pointer `pointer`. The kernel stores the thread's id at
-/// the address `id`, and clears the word at `cleared` at its end. Returns a negative errno if there is no task for it.
+/// Continues the thread whose registers are saved at `frame`, with the thread pointer `pointer`.
+/// The kernel stores the thread's id at the address `id`, and clears the word at `cleared` at its
+/// end. Returns a negative errno if there is no task for it.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 #[allow(unsafe_code, reason = "saving and restoring registers")]
@@ -134,7 +139,8 @@ pub(super) unsafe extern "C" fn continue_thread(_: usize, _: usize, _: usize, _:
     -1
 }
 
-/// The flags of the C library, so that the block gets the id of the task, and the end of the task is noticed.
+/// The flags of the C library, so that the block gets the id of the task, and the end of the task
+/// is noticed.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const CLONE_FLAGS: libc::c_int = libc::CLONE_VM
     | libc::CLONE_FS

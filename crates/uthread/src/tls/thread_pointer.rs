@@ -1,4 +1,5 @@
-//! The thread pointer: the register by which compiled code finds the thread-local storage of the running thread.
+//! The thread pointer: the register by which compiled code finds the thread-local storage of the
+//! running thread.
 //!
 //! | CPU | register | written by |
 //! | --- | --- | --- |
@@ -69,18 +70,21 @@ pub(super) fn get() -> usize {
 ///
 /// # Safety
 ///
-/// It is that of a complete block that no other thread uses until the pointer is set again. No address of a thread-local value
-/// is kept across the call: the caller accesses such values only in functions that are not inlined.
+/// It is that of a complete block that no other thread uses until the pointer is set again. No
+/// address of a thread-local value is kept across the call: the caller accesses such values only in
+/// functions that are not inlined.
 #[inline(always)]
 #[allow(unsafe_code, reason = "writing a register")]
 pub(super) unsafe fn set(way: Way, pointer: usize) {
     #[cfg(target_arch = "x86_64")]
     match way {
-        // SAFETY: the kernel permits it, and by the caller's contract. The compiler assumes that it may access any memory.
+        // SAFETY: the kernel permits it, and by the caller's contract. The compiler assumes that it
+        // may access any memory.
         Way::Instruction => unsafe {
             asm!("wrfsbase {}", in(reg) pointer, options(nostack, preserves_flags));
         },
-        // SAFETY: by the caller's contract. `syscall(2)` of the C library would write errno, with the new pointer.
+        // SAFETY: by the caller's contract. `syscall(2)` of the C library would write errno, with
+        // the new pointer.
         Way::SystemCall => unsafe {
             const ARCH_SET_FS: usize = 0x1002;
             asm!(

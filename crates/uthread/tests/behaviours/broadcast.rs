@@ -173,7 +173,8 @@ fn a_wait_ends_with_its_time(place: Place) {
     });
 }
 
-/// A value is dropped when no receiver needs it any more, because all have received it or have been dropped.
+/// A value is dropped when no receiver needs it any more, because all have received it or have been
+/// dropped.
 fn a_value_is_dropped_with_its_last_receiver(place: Place) {
     place.run(|| {
         let drops = Arc::new(AtomicUsize::new(0));

@@ -1,5 +1,5 @@
-//! Cancelling a fiber by its handle: its wait ends, with an error if the call can return one, and other
-//! fibers are not affected.
+//! Cancelling a fiber by its handle: its wait ends, with an error if the call can return one, and
+//! other fibers are not affected.
 
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;

@@ -1,4 +1,5 @@
-//! The calls of a fiber after its runtime is shut down: they fail or unwind the fiber; none of them hangs.
+//! The calls of a fiber after its runtime is shut down: they fail or unwind the fiber; none of them
+//! hangs.
 
 use std::io;
 use std::sync::mpsc;

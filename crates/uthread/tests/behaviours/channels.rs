@@ -257,8 +257,8 @@ fn a_large_bound_takes_no_memory_by_itself(place: Place) {
     });
 }
 
-/// The ends have the traits of those in `std`: programs send them across threads, use them across unwinding,
-/// and print them.
+/// The ends have the traits of those in `std`: programs send them across threads, use them across
+/// unwinding, and print them.
 fn the_ends_have_the_traits_of_the_standard_library(place: Place) {
     place.run(|| {
         fn sender<T: Send + Sync + panic::UnwindSafe + panic::RefUnwindSafe + std::fmt::Debug>(

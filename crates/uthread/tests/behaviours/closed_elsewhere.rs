@@ -1,5 +1,6 @@
-//! Descriptors that are closed by number while a fiber waits for them, against the rules of I/O safety: foreign code that
-//! closes a number twice does that. The runtime still ends, and the next file with the number keeps its bytes.
+//! Descriptors that are closed by number while a fiber waits for them, against the rules of I/O
+//! safety: foreign code that closes a number twice does that. The runtime still ends, and the next
+//! file with the number keeps its bytes.
 
 use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;

@@ -1,4 +1,5 @@
-//! Dedicated fibers: each blocks a thread of its own and no worker, and is otherwise a fiber of its runtime.
+//! Dedicated fibers: each blocks a thread of its own and no worker, and is otherwise a fiber of its
+//! runtime.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, Read, Write};

@@ -321,7 +321,8 @@ fn a_fiber_that_drops_the_runtime_does_not_wait_for_its_joiner(place: Place) {
     assert!(joining.join().unwrap());
 }
 
-/// The only worker is busy until the runtime has shut down, so that it starts nothing that waits for the dedicated fiber.
+/// The only worker is busy until the runtime has shut down, so that it starts nothing that waits
+/// for the dedicated fiber.
 fn a_drop_waits_for_one_that_has_just_started(place: Place) {
     let runtime = place.runtime_of(1);
     let (begun, begins) = mpsc::channel();

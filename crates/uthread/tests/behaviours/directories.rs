@@ -35,8 +35,8 @@ behaviours![(
     ]
 )];
 
-/// Opens beneath a directory. The kernel gives up a path with `..` while anything anywhere is renamed, as
-/// one of these tests does, and leaves it to the caller to try again.
+/// Opens beneath a directory. The kernel gives up a path with `..` while anything anywhere is
+/// renamed, as one of these tests does, and leaves it to the caller to try again.
 fn open_beneath(dir: &Dir, path: impl AsRef<Path>, options: &OpenOptions) -> io::Result<File> {
     loop {
         match dir.open_beneath(&path, options) {

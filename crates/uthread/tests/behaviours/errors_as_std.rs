@@ -1,5 +1,5 @@
-//! Errors that are not those of a single system call have the kind, errno and text of `std`; values are
-//! formatted as in `std`.
+//! Errors that are not those of a single system call have the kind, errno and text of `std`; values
+//! are formatted as in `std`.
 
 use std::fmt::Debug;
 use std::io::{Error, ErrorKind, Result, SeekFrom};

@@ -1,7 +1,8 @@
 //! The fibers of a worker take turns: a fiber in a tight loop of calls does not starve the others.
 //!
-//! Turns are counted, not timed: a test counts the iterations of the loop while another fiber waits for its
-//! next turn. A loop that starves the others stops at a limit, so that the test fails instead of hanging.
+//! Turns are counted, not timed: a test counts the iterations of the loop while another fiber waits
+//! for its next turn. A loop that starves the others stops at a limit, so that the test fails
+//! instead of hanging.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -44,12 +45,13 @@ behaviours![
     )
 ];
 
-/// Rounds of a loop while another fiber waits for one thing: eight batches of the worker's, which looks
-/// at timers, completions and other threads' work after every 64 turns. Two batches were the most seen.
+/// Rounds of a loop while another fiber waits for one thing: eight batches of the worker's, which
+/// looks at timers, completions and other threads' work after every 64 turns. Two batches were the
+/// most seen.
 const ROUNDS_BETWEEN_MAX: usize = 8 * 64;
 
-/// When a loop ends that nobody stopped, counted from the last thing that came about beside it: long after
-/// everything that is waited for, also where other processes keep this one waiting.
+/// When a loop ends that nobody stopped, counted from the last thing that came about beside it:
+/// long after everything that is waited for, also where other processes keep this one waiting.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How late a sleep may end, as its documentation says.
@@ -211,7 +213,8 @@ fn sleeps(rounds: &Arc<Rounds>) -> usize {
     late
 }
 
-/// Through a pair that has what is sent at once: the kernel may put off what goes over the loopback device.
+/// Through a pair that has what is sent at once: the kernel may put off what goes over the loopback
+/// device.
 fn receives(rounds: &Arc<Rounds>) -> usize {
     let (mut ours, mut theirs) = UnixStream::pair().unwrap();
     let before = rounds.made();

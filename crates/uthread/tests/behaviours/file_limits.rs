@@ -71,8 +71,8 @@ fn holes_read_as_zeroes_and_take_no_room(place: Place) {
     });
 }
 
-/// The kernel ignores the offset of a write to a file opened for appending, contrary to POSIX; `std`
-/// documents this.
+/// The kernel ignores the offset of a write to a file opened for appending, contrary to POSIX;
+/// `std` documents this.
 fn appending_ignores_the_offset(place: Place) {
     place.run(|| {
         let directory = tempdir().unwrap();
@@ -90,7 +90,8 @@ fn appending_ignores_the_offset(place: Place) {
     });
 }
 
-/// In a process of its own, because the limit is the process's, and so is what becomes of the signal.
+/// In a process of its own, because the limit is the process's, and so is what becomes of the
+/// signal.
 fn beyond_the_limit_of_the_process_writes_are_short_and_then_refused(place: Place) {
     const LIMIT: u64 = 10_000;
     alone(|| {

@@ -69,7 +69,8 @@ impl Pair {
     }
 }
 
-/// The parts of an error in which two calls have to agree: its kind, its errno if there is one, and its text.
+/// The parts of an error in which two calls have to agree: its kind, its errno if there is one, and
+/// its text.
 type Failure = (ErrorKind, Option<i32>, String);
 
 fn failure(error: &io::Error) -> Failure {

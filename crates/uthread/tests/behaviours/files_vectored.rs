@@ -1,4 +1,5 @@
-//! Reads and writes of several buffers, and of very long ones: by one request, as far as the kernel goes.
+//! Reads and writes of several buffers, and of very long ones: by one request, as far as the kernel
+//! goes.
 
 use std::io::{IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroU64;
@@ -90,7 +91,8 @@ fn vectored_calls_of_megabytes_move_all(place: Place) {
     });
 }
 
-/// The kernel cuts such calls, and a result has 31 bits: who goes on after a cut must not count beyond.
+/// The kernel cuts such calls, and a result has 31 bits: who goes on after a cut must not count
+/// beyond.
 fn a_write_of_gigabytes_moves_what_the_kernel_takes_at_once(place: Place) {
     const TAKEN_MAX: usize = 0x7fff_f000;
     place.run(|| {

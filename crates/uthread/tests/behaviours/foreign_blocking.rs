@@ -1,4 +1,5 @@
-//! A fiber with thread-local storage of its own may block its worker's thread anywhere: the others go on elsewhere.
+//! A fiber with thread-local storage of its own may block its worker's thread anywhere: the others
+//! go on elsewhere.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -192,7 +193,8 @@ fn fibers_tick_beside_one_that_computes(place: Place) {
     assert!(pause < LONG_CALL / 2, "{pause:?}");
 }
 
-/// Operations that were begun, or only gathered, on the worker are submitted, completed, timed out and cancelled meanwhile.
+/// Operations that were begun, or only gathered, on the worker are submitted, completed, timed out
+/// and cancelled meanwhile.
 fn calls_go_on_that_began_on_a_blocked_worker(place: Place) {
     on_one(place, |_| {
         let listener = TcpListener::bind(FREE).unwrap();
@@ -298,7 +300,8 @@ fn a_fiber_that_blocks_delays_the_end_of_its_runtime(place: Place) {
     assert!(ENDED.load(Ordering::SeqCst) > before);
 }
 
-/// When a fiber that has blocked goes on, its worker does not stay active beside the one that has replaced it.
+/// When a fiber that has blocked goes on, its worker does not stay active beside the one that has
+/// replaced it.
 fn no_more_workers_are_active_than_were_asked_for(place: Place) {
     const FIBERS: usize = 8;
     on_one(place, |_| {
@@ -332,7 +335,8 @@ fn blocked_fibers_are_abandoned_after_a_shortage_of_descriptors(place: Place) {
         limit_descriptors(64);
         let taken: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
         runtime.run(|| {
-            // The first call takes the spare worker that is there, and none can start for the next one.
+            // The first call takes the spare worker that is there, and none can start for the next
+            // one.
             scope(|scope| {
                 for _ in 0..3 {
                     scope.spawn(|| blocking(|| thread::sleep(Duration::from_millis(20))));

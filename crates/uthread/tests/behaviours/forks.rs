@@ -1,4 +1,5 @@
-//! Children created by a bare `fork`, in which a fiber or a plain thread continues as the only thread.
+//! Children created by a bare `fork`, in which a fiber or a plain thread continues as the only
+//! thread.
 
 use std::cell::RefCell;
 use std::fs;
@@ -299,8 +300,8 @@ fn the_parent_goes_on(place: Place) {
     });
 }
 
-/// Like a `std` thread whose closure returns in a forked child: its local values are dropped, and its joiners
-/// do not exist.
+/// Like a `std` thread whose closure returns in a forked child: its local values are dropped, and
+/// its joiners do not exist.
 fn a_fiber_that_returns_in_a_child_ends_it(place: Place) {
     local! {
         static AT_END: RefCell<Option<AtEnd>> = const { RefCell::new(None) };

@@ -1,5 +1,5 @@
-//! A runtime whose fibers all wait is idle, whatever was cancelled before: its threads make no system call
-//! and do not run.
+//! A runtime whose fibers all wait is idle, whatever was cancelled before: its threads make no
+//! system call and do not run.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -58,8 +58,8 @@ const LOOK: Duration = Duration::from_millis(100);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How often each thread of the process but the calling one has run so far. The kernel's own are left out: one that polls
-/// for operations goes to sleep by itself.
+/// How often each thread of the process but the calling one has run so far. The kernel's own are
+/// left out: one that polls for operations goes to sleep by itself.
 fn runs() -> BTreeMap<String, String> {
     let own = rustix::thread::gettid().as_raw_nonzero().to_string();
     let mut runs = BTreeMap::new();
@@ -79,7 +79,8 @@ fn runs() -> BTreeMap<String, String> {
     runs
 }
 
-/// Waits until neither a thread runs nor a driver makes a call, which a runtime that goes on and on never comes to.
+/// Waits until neither a thread runs nor a driver makes a call, which a runtime that goes on and on
+/// never comes to.
 fn await_idleness(runtime: &Runtime, after: &str) {
     let start = Instant::now();
     let look = || (runs(), runtime.metrics().total().enters);

@@ -26,7 +26,8 @@ behaviours![(
     ]
 )];
 
-/// Starts the program that its arguments name, with its standard input as descriptor 3 and its standard error as 4.
+/// Starts the program that its arguments name, with its standard input as descriptor 3 and its
+/// standard error as 4.
 const PASS: &str = r#"LISTEN_PID=$$; export LISTEN_PID; exec "$0" "$@" 3<&0 4<&2 2>&1 </dev/null"#;
 
 /// Set for a trial that is to be refused; a part of its error.

@@ -158,8 +158,8 @@ uthread::local! {
     static CALLS_FIRST: Calls = Calls::default();
 }
 
-/// Returns the result of `call`, made in a destructor at the end of a fiber. The local values that `before`
-/// uses are older.
+/// Returns the result of `call`, made in a destructor at the end of a fiber. The local values that
+/// `before` uses are older.
 fn at_the_end<T: Send + 'static>(before: fn(), call: fn() -> T) -> T {
     let (sender, result) = channel();
     let fiber = spawn(move || {

@@ -274,7 +274,8 @@ macro_rules! traits {
     }};
 }
 
-/// Repeats a macro for value types that are `Send` and `Sync`, only `Send`, neither, or only `Sync`.
+/// Repeats a macro for value types that are `Send` and `Sync`, only `Send`, neither, or only
+/// `Sync`.
 macro_rules! with_all_values {
     () => {
         [

@@ -1,5 +1,5 @@
-//! Locks and cancellation: locking continues, waiting for an event ends, nothing is lost, and only the panics
-//! of the owner poison.
+//! Locks and cancellation: locking continues, waiting for an event ends, nothing is lost, and only
+//! the panics of the owner poison.
 
 use std::panic;
 use std::sync::Arc;
@@ -379,7 +379,8 @@ fn spawn_that_waits_while_it_panics(mutex: &Arc<Mutex<i32>>) -> (JoinHandle<()>,
 }
 
 fn a_panic_poisons_only_what_its_own_fiber_has(place: Place) {
-    // The hook by which the library learns of panics is replaced where trials run beside each other.
+    // The hook by which the library learns of panics is replaced where trials run beside each
+    // other.
     alone(|| check_whom_a_panic_poisons(place));
 }
 

@@ -1,8 +1,8 @@
-//! The behaviours of the library on every driver: one body per behaviour, run in every place in which it can
-//! hold.
+//! The behaviours of the library on every driver: one body per behaviour, run in every place in
+//! which it can hold.
 //!
-//! `cargo test -p uthread --test behaviours -- FILTER` runs those whose `module::behaviour [place]` contains
-//! the filter.
+//! `cargo test -p uthread --test behaviours -- FILTER` runs those whose `module::behaviour [place]`
+//! contains the filter.
 
 mod fixtures;
 mod harness;

@@ -83,7 +83,8 @@ fn work_that_moves_is_counted(place: Place) {
     let runtime = place.runtime();
     runtime.run(|| {
         let other = spawn(gettid);
-        // Computes until the other worker has taken the fiber: `is_finished` would let it run here now and then.
+        // Computes until the other worker has taken the fiber: `is_finished` would let it run here
+        // now and then.
         while runtime.metrics().total().ended == 0 {
             std::hint::spin_loop();
         }

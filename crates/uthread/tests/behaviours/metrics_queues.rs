@@ -42,7 +42,8 @@ struct Yielding {
 }
 
 impl Yielding {
-    /// Starts `count` fibers of this priority, which call `turn` between their yields. Returns when each has begun.
+    /// Starts `count` fibers of this priority, which call `turn` between their yields. Returns when
+    /// each has begun.
     fn start(
         count: usize,
         priority: Priority,
@@ -79,7 +80,8 @@ impl Yielding {
     }
 }
 
-/// Returns the numbers of ready and of new fibers of all workers, and of those that wait for any worker.
+/// Returns the numbers of ready and of new fibers of all workers, and of those that wait for any
+/// worker.
 fn queued(metrics: &Metrics) -> (usize, usize, usize) {
     let total = metrics.total();
     (total.ready, total.new, metrics.injector)

@@ -1,5 +1,5 @@
-//! With migrating fibers, everything that waits for an occupied worker continues elsewhere, and nothing is
-//! lost.
+//! With migrating fibers, everything that waits for an occupied worker continues elsewhere, and
+//! nothing is lost.
 
 use std::hint;
 use std::io::{Read, Write};
@@ -53,8 +53,8 @@ fn keep_until(done: &AtomicBool) {
     }
 }
 
-/// Lets `waits` begin on the worker of the caller, then keeps that one until it has ended elsewhere.
-/// `waits` is told when the worker is kept, and says when it waits.
+/// Lets `waits` begin on the worker of the caller, then keeps that one until it has ended
+/// elsewhere. `waits` is told when the worker is kept, and says when it waits.
 fn goes_on_elsewhere(place: Place, waits: impl FnOnce(&dyn Fn(), &Arc<AtomicBool>) + Send) {
     let runtime = place.runtime();
     runtime.run(|| {
@@ -154,8 +154,8 @@ fn a_fiber_that_the_kept_worker_woke_itself_goes_on(place: Place) {
     });
 }
 
-/// The standard library counts panics per thread. Otherwise one worker would be left with a panic too many,
-/// and another with one too few. `wait` is how it waits while its worker is kept.
+/// The standard library counts panics per thread. Otherwise one worker would be left with a panic
+/// too many, and another with one too few. `wait` is how it waits while its worker is kept.
 fn stays_while_it_unwinds(place: Place, wait: impl Fn(&dyn Fn(), &AtomicBool) + Send + Sync) {
     struct WaitsWhenDropped<F: Fn()>(F);
 
@@ -247,8 +247,8 @@ fn a_fiber_that_joins_while_it_unwinds_stays(place: Place) {
     });
 }
 
-/// Everything at once: connections whose server computes between its calls, so that workers take fibers and
-/// results from each other all the time.
+/// Everything at once: connections whose server computes between its calls, so that workers take
+/// fibers and results from each other all the time.
 fn no_result_is_lost_or_taken_twice(place: Place) {
     const CONNECTIONS: usize = 50;
     const ROUNDS: u32 = 200;

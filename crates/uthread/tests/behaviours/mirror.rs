@@ -1,5 +1,5 @@
-//! One program, compiled with `std::thread` and with `uthread::thread`: it uses every name of the former, and
-//! expects the same results of both.
+//! One program, compiled with `std::thread` and with `uthread::thread`: it uses every name of the
+//! former, and expects the same results of both.
 
 mod of_std;
 mod of_uthread;

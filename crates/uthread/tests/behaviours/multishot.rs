@@ -1,4 +1,5 @@
-//! Multishot requests for connections and readiness: nothing is lost, and nothing remains afterwards.
+//! Multishot requests for connections and readiness: nothing is lost, and nothing remains
+//! afterwards.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem;

@@ -1,4 +1,5 @@
-//! Queries and changes of directory entries: each call has the same effect on a tree as that of `std`.
+//! Queries and changes of directory entries: each call has the same effect on a tree as that of
+//! `std`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

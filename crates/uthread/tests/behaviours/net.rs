@@ -1,4 +1,5 @@
-//! Listeners and streams behave like those of `std`: in fibers, on plain threads, and between the two.
+//! Listeners and streams behave like those of `std`: in fibers, on plain threads, and between the
+//! two.
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{self, Shutdown};
@@ -135,7 +136,8 @@ fn vectored_calls_take_all_pieces_at_once(place: Place) {
     });
 }
 
-/// They wait for nothing, neither for bytes nor for the peer: `readv` and `writev` of nothing do not look at the socket.
+/// They wait for nothing, neither for bytes nor for the peer: `readv` and `writev` of nothing do
+/// not look at the socket.
 fn vectored_calls_without_a_byte_wait_for_nothing(place: Place) {
     place.run(|| {
         let (mut ours, _peer) = pair();

@@ -1,4 +1,5 @@
-//! Addresses: every form `std` takes, several of them in their order, and both versions of the protocol.
+//! Addresses: every form `std` takes, several of them in their order, and both versions of the
+//! protocol.
 
 use std::io::{ErrorKind, Write};
 use std::net::{self, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};

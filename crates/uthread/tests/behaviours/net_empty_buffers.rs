@@ -1,4 +1,5 @@
-//! Receives into empty buffers: a stream waits for bytes also if it is to receive none, and the result depends on its kind.
+//! Receives into empty buffers: a stream waits for bytes also if it is to receive none, and the
+//! result depends on its kind.
 
 use std::io::{ErrorKind, IoSliceMut, Read, Write};
 use std::net;
@@ -25,7 +26,8 @@ const SHORT: Duration = Duration::from_millis(40);
 /// A timeout that no call reaches, because its event occurs.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Receives into an empty buffer at the timeout, without waiting, with a byte in the queue, and at the end of the stream.
+/// Receives into an empty buffer at the timeout, without waiting, with a byte in the queue, and at
+/// the end of the stream.
 macro_rules! receive_nothing {
     ($stream:expr, $peer:expr) => {{
         let (mut stream, mut peer) = ($stream, $peer);

@@ -1,5 +1,5 @@
-//! Network faults, and the end of a runtime during them: each fault is an error of the affected call, nothing
-//! hangs, and nothing is left behind.
+//! Network faults, and the end of a runtime during them: each fault is an error of the affected
+//! call, nothing hangs, and nothing is left behind.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -87,7 +87,8 @@ fn connecting_to_a_closed_port_is_refused(place: Place) {
 }
 
 fn an_address_in_use_is_refused_until_it_is_free(place: Place) {
-    // No other behaviour uses this address, and one trial at a time, so that none takes the port meanwhile.
+    // No other behaviour uses this address, and one trial at a time, so that none takes the port
+    // meanwhile.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     place.run(|| {
@@ -199,8 +200,8 @@ fn without_a_free_descriptor_calls_fail_and_work_again_later(place: Place) {
 /// Number of times that a call without a free descriptor is tried.
 const ATTEMPTS: usize = 5;
 
-/// Calls `call` while `all` keeps all descriptors, and checks that it fails. A spare worker that starts meanwhile gives back those
-/// that it had, so that the call may succeed then; that is rare.
+/// Calls `call` while `all` keeps all descriptors, and checks that it fails. A spare worker that
+/// starts meanwhile gives back those that it had, so that the call may succeed then; that is rare.
 fn assert_no_descriptor<T>(all: &mut Vec<File>, call: impl Fn() -> io::Result<T>) {
     let has_failed = (0..ATTEMPTS).any(|_| {
         all.extend(iter::from_fn(|| File::open("/dev/null").ok()));

@@ -1,5 +1,5 @@
-//! Long-lived connections, for which drivers keep state in the kernel: they end, wait and fail as new
-//! connections do.
+//! Long-lived connections, for which drivers keep state in the kernel: they end, wait and fail as
+//! new connections do.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{self, Shutdown};

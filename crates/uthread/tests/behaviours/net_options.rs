@@ -1,5 +1,5 @@
-//! Options of TCP sockets, before and after they connect, and host names that are resolved outside the
-//! worker.
+//! Options of TCP sockets, before and after they connect, and host names that are resolved outside
+//! the worker.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net;

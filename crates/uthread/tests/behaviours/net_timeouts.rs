@@ -1,5 +1,5 @@
-//! Timeouts of reads, writes and connects: when they end a call, with which error, and that no data is lost.
-//! Also the effect of a signal on a waiting call.
+//! Timeouts of reads, writes and connects: when they end a call, with which error, and that no data
+//! is lost. Also the effect of a signal on a waiting call.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{self, SocketAddr};
@@ -243,7 +243,8 @@ fn conversions_take_timeouts_along(place: Place) {
         ours.set_read_timeout(Some(SHORT)).unwrap();
         ours.set_write_timeout(Some(LONG)).unwrap();
         let std = net::TcpStream::from(ours);
-        // The kernel rounds a timeout up to its clock's ticks, of which the first may be nearly over.
+        // The kernel rounds a timeout up to its clock's ticks, of which the first may be nearly
+        // over.
         let tick = Duration::from_millis(10);
         let near = |found: Option<Duration>, set: Duration| {
             let found = found.unwrap();
@@ -347,7 +348,8 @@ fn interrupted<T: Send>(
     })
 }
 
-/// Interrupted calls return, as in `std`, so that a program can check a flag that its signal handler has set.
+/// Interrupted calls return, as in `std`, so that a program can check a flag that its signal
+/// handler has set.
 fn a_signal_interrupts_reads_and_writes_of_a_plain_thread(place: Place) {
     for timeout in [None, Some(LONG)] {
         place.run(|| {

@@ -1,5 +1,5 @@
-//! Streams on which a short read does not mean that the queue is empty: those with urgent data, at whose mark
-//! a read stops, and descriptors of other types wrapped as TCP streams.
+//! Streams on which a short read does not mean that the queue is empty: those with urgent data, at
+//! whose mark a read stops, and descriptors of other types wrapped as TCP streams.
 
 use std::io::{Read, Write};
 use std::net::{self, Shutdown};

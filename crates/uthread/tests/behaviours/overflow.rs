@@ -1,5 +1,5 @@
-//! Stacks: deep calls that fit run, and an overflow terminates the process with a report. Overflows happen in
-//! child processes.
+//! Stacks: deep calls that fit run, and an overflow terminates the process with a report. Overflows
+//! happen in child processes.
 
 use std::hint::black_box;
 use std::io::ErrorKind;
@@ -290,7 +290,8 @@ fn memory_of_a_larger_stack_is_given_back(place: Place) {
     });
 }
 
-/// Returns `true` if the kernel frees the page tables of memory that is released but remains mapped.
+/// Returns `true` if the kernel frees the page tables of memory that is released but remains
+/// mapped.
 fn reclaims_page_tables() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split('.').map(|number| number.parse::<u32>());

@@ -159,7 +159,8 @@ fn a_message_that_nobody_reads_harms_nobody(place: Place) {
     });
 }
 
-/// Has panics wait before they say anything, by each kind of wait, and say how many there were after that.
+/// Has panics wait before they say anything, by each kind of wait, and say how many there were
+/// after that.
 fn set_waiting_hook() {
     static LOCK: Mutex<u32> = Mutex::new(0);
     panic::set_hook(Box::new(|_| {

@@ -329,8 +329,8 @@ fn a_panic_is_that_of_its_fiber_and_of_no_other(place: Place) {
     });
 }
 
-/// Calls `call` while a fiber that began before waits in a destructor during its panic: on the same worker where there is
-/// one.
+/// Calls `call` while a fiber that began before waits in a destructor during its panic: on the same
+/// worker where there is one.
 fn beside_a_fiber_that_panicked_and_waits(call: impl FnOnce()) {
     struct Waits(Sender<()>, Receiver<()>);
     impl Drop for Waits {
@@ -358,7 +358,8 @@ fn waits_end_as_ever_beside_a_fiber_that_panicked_and_waits(place: Place) {
     place.run(|| {
         beside_a_fiber_that_panicked_and_waits(|| {
             let (sender, receiver) = channel::<()>();
-            // Again and again: what a time limit or a cancellation has unwound, or a panic, leaves nothing behind.
+            // Again and again: what a time limit or a cancellation has unwound, or a panic, leaves
+            // nothing behind.
             for _ in 0..3 {
                 assert_eq!(timeout(SOON, || receiver.recv()), Err(Elapsed));
                 assert_eq!(timeout(SOON, || sleep(HOUR)), Err(Elapsed));

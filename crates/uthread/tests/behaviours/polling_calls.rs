@@ -1,4 +1,5 @@
-//! Calls that never wait: in a loop, each lets the other fibers of its worker run, and ends with a cancellation.
+//! Calls that never wait: in a loop, each lets the other fibers of its worker run, and ends with a
+//! cancellation.
 
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -162,7 +163,8 @@ fn unstarted_fibers_are_limited(place: Place) {
     });
 }
 
-/// Receives until a call fails with another error than that nothing has arrived. Calls `begin` before.
+/// Receives until a call fails with another error than that nothing has arrived. Calls `begin`
+/// before.
 fn receive_until_refused(begin: impl FnOnce()) -> io::Error {
     let (mut stream, _peer) = pair();
     stream.set_nonblocking(true).unwrap();

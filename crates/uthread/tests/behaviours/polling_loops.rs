@@ -1,5 +1,5 @@
-//! Loops of non-blocking checks: they let the fibers run that could make progress, as a loop on a thread
-//! does.
+//! Loops of non-blocking checks: they let the fibers run that could make progress, as a loop on a
+//! thread does.
 
 use std::time::{Duration, Instant};
 

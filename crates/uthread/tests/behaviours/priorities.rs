@@ -169,7 +169,8 @@ fn fibers_start_in_the_order_of_their_priorities(place: Place) {
     });
 }
 
-/// Fibers that have yielded continue in the order of their priorities, whatever the order of their yields was.
+/// Fibers that have yielded continue in the order of their priorities, whatever the order of their
+/// yields was.
 fn urgent_fibers_continue_before_others(place: Place) {
     place.run(|| {
         let turns = Arc::new(Mutex::new(Vec::new()));
@@ -194,8 +195,8 @@ fn urgent_fibers_continue_before_others(place: Place) {
     });
 }
 
-/// Runs so many fibers of each priority, which yield until they have had enough turns together. Returns the turns of each
-/// priority.
+/// Runs so many fibers of each priority, which yield until they have had enough turns together.
+/// Returns the turns of each priority.
 fn flood(counts: [usize; 3], is_enough: fn([usize; 3]) -> bool) -> [usize; 3] {
     let had: Arc<[AtomicUsize; 3]> = Arc::default();
     let turns = |had: &[AtomicUsize; 3]| had.each_ref().map(|turns| turns.load(Ordering::Relaxed));
@@ -240,7 +241,8 @@ fn a_flood_starves_nobody(place: Place) {
     assert!(turns.iter().all(|turns| *turns >= EACH), "{turns:?}");
 }
 
-/// The others never wait for long, and each of their calls takes a while: an urgent fiber must not wait for a batch of their turns.
+/// The others never wait for long, and each of their calls takes a while: an urgent fiber must not
+/// wait for a batch of their turns.
 fn an_urgent_message_waits_for_few_calls_of_others(place: Place) {
     waits_for_few_calls(place, Priority::Background, Priority::Urgent);
 }

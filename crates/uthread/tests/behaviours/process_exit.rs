@@ -1,4 +1,5 @@
-//! The end of the process by `exit` in a fiber: the destructors of the thread's values may wait, and nothing else runs there.
+//! The end of the process by `exit` in a fiber: the destructors of the thread's values may wait,
+//! and nothing else runs there.
 
 use std::cell::Cell;
 use std::process;
@@ -49,7 +50,8 @@ thread_local! {
     static EXITING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Prepares, and ends the process by `exit`, beside fibers of the same worker that say so if they run after that.
+/// Prepares, and ends the process by `exit`, beside fibers of the same worker that say so if they
+/// run after that.
 fn exit_beside_others(place: Place, prepare: fn(), exit: fn(i32) -> !) {
     place.run(|| {
         for _ in 0..4 {

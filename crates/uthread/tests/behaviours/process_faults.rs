@@ -136,7 +136,8 @@ fn a_number_that_means_another_process(place: Place) {
     });
 }
 
-/// Another child with the number of one that has gone. Others take numbers too, so it takes some tries.
+/// Another child with the number of one that has gone. Others take numbers too, so it takes some
+/// tries.
 fn child_with_number(number: u32, input: &PipeReader) -> std::process::Child {
     for _ in 0..1000 {
         if std::fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).is_err() {

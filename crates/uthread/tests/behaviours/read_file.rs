@@ -1,5 +1,5 @@
-//! Opening, reading and closing a file by one submission: the result of three calls, and nothing is left
-//! behind.
+//! Opening, reading and closing a file by one submission: the result of three calls, and nothing is
+//! left behind.
 
 use std::fs;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Write};
@@ -198,7 +198,8 @@ fn a_wait_for_bytes_ends_with_them(place: Place) {
     });
 }
 
-/// The kernel closes the file when its last user there releases it, perhaps slightly after the completion.
+/// The kernel closes the file when its last user there releases it, perhaps slightly after the
+/// completion.
 fn await_the_end_of_readers(writer: &PipeWriter) {
     eventually("nobody has it open", || {
         let mut writer = writer;

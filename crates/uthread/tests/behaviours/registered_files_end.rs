@@ -1,5 +1,5 @@
-//! The end of a registered file: it is closed or returned, on whatever thread and in whatever way its
-//! registration ends.
+//! The end of a registered file: it is closed or returned, on whatever thread and in whatever way
+//! its registration ends.
 
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::mem;

@@ -1,5 +1,5 @@
-//! Unusual ends of a runtime: dropped by a call that it waits for, with fibers that do not end, and with each
-//! kind of shutdown.
+//! Unusual ends of a runtime: dropped by a call that it waits for, with fibers that do not end, and
+//! with each kind of shutdown.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -184,7 +184,8 @@ fn blocked_fibers_are_named_and_abandoned(place: Place) {
         assert!(shared.try_lock().is_ok(), "it was handed to nobody");
     });
     if let Some(lines) = lines {
-        // A child that had not started has ended with its scope; one that has is named with its parent.
+        // A child that had not started has ended with its scope; one that has is named with its
+        // parent.
         assert!((3..=5).contains(&lines.len()), "{lines:?}");
         let told = |what| lines.iter().filter(|line| line.ends_with(what)).count();
         assert!(told("it waits for a lock") >= 2, "{lines:?}");

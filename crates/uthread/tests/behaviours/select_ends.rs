@@ -1,4 +1,5 @@
-//! Ends of fibers and processes, signals and cancellation as arms of a selection, and joins with a timeout.
+//! Ends of fibers and processes, signals and cancellation as arms of a selection, and joins with a
+//! timeout.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! `select!` over descriptors, alone and beside channels and times: what is ready is chosen, nothing is taken from it,
-//! nothing is overlooked, and nothing is left behind.
+//! `select!` over descriptors, alone and beside channels and times: what is ready is chosen,
+//! nothing is taken from it, nothing is overlooked, and nothing is left behind.
 
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
@@ -46,8 +46,8 @@ behaviours![(
 
 const SOON: Duration = Duration::from_millis(3);
 
-/// Two ends, of which there is no room to write at the first, and none comes by itself, as where a network lies
-/// between.
+/// Two ends, of which there is no room to write at the first, and none comes by itself, as where a
+/// network lies between.
 fn full_pair() -> (UnixStream, UnixStream) {
     let (ours, peer) = UnixStream::pair().unwrap();
     while is_writable(&ours) {

@@ -1,5 +1,5 @@
-//! `select!` beside other fibers: the order in which events and fibers are served, and how a wait ends: by another event,
-//! by cancellation, with the runtime. It leaves nothing behind.
+//! `select!` beside other fibers: the order in which events and fibers are served, and how a wait
+//! ends: by another event, by cancellation, with the runtime. It leaves nothing behind.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, mpsc as native};
@@ -205,7 +205,8 @@ fn a_sender_that_chooses_keeps_its_place_in_the_line(place: Place) {
     }
 }
 
-/// Two cases of one choice come before it can run: the second is left as it was, and those behind it go on.
+/// Two cases of one choice come before it can run: the second is left as it was, and those behind
+/// it go on.
 fn a_choice_that_is_over_holds_nobody_up(place: Place) {
     let runtime = place.runtime();
     let (first, firsts) = sync_channel(0);

@@ -1,4 +1,5 @@
-//! `serve`: a fiber for each connection, never more than the bound, whatever the handlers and the kernel do.
+//! `serve`: a fiber for each connection, never more than the bound, whatever the handlers and the
+//! kernel do.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -39,7 +40,8 @@ behaviours![
     ),
 ];
 
-/// Serves while `clients`, on a thread of its own, has something to do; then the listener is shut down.
+/// Serves while `clients`, on a thread of its own, has something to do; then the listener is shut
+/// down.
 fn serve_while<T: Send + 'static>(
     connections_max: usize,
     handler: impl Fn(TcpStream, SocketAddr) + Sync,

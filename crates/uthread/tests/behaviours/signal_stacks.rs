@@ -1,5 +1,6 @@
-//! Alternate signal stacks: handlers run on that of the worker or on one that a fiber has installed, and overflows are
-//! reported afterwards. In processes of their own, which handle the signal.
+//! Alternate signal stacks: handlers run on that of the worker or on one that a fiber has
+//! installed, and overflows are reported afterwards. In processes of their own, which handle the
+//! signal.
 #![allow(
     unsafe_code,
     reason = "signal handlers and signal stacks are C interfaces"
@@ -35,7 +36,8 @@ behaviours![
 const STACK_BYTES: usize = 64 * 1024;
 
 thread_local! {
-    /// The address of a local variable of the last handler on this thread. Other workers take signals at the same time.
+    /// The address of a local variable of the last handler on this thread. Other workers take
+    /// signals at the same time.
     static HANDLER_AT: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -54,7 +56,8 @@ fn install_handler() {
     assert_eq!(result, 0);
 }
 
-/// Raises the signal on this thread, to which it is delivered before the call returns. Returns where its handler has run.
+/// Raises the signal on this thread, to which it is delivered before the call returns. Returns
+/// where its handler has run.
 fn raise() -> usize {
     HANDLER_AT.set(0);
     // SAFETY: the signal has a handler.
@@ -71,7 +74,8 @@ fn exchange(stack: &libc::stack_t) -> libc::stack_t {
     former
 }
 
-/// Takes a signal on a stack of its own, as code does that brings its own handlers. The worker does not change meanwhile.
+/// Takes a signal on a stack of its own, as code does that brings its own handlers. The worker does
+/// not change meanwhile.
 fn take_a_signal_on_another_stack() {
     let mut memory = vec![0_u8; STACK_BYTES];
     let range = memory.as_ptr_range();

@@ -377,7 +377,8 @@ fn no_descriptor_is_left(place: Place) {
 
 fn a_full_destination_holds_up_its_fiber_alone(place: Place) {
     place.run(|| {
-        // Far more than the buffers take, but not much: with Linux 6.1, TCP waits 200 ms each time that they were full.
+        // Far more than the buffers take, but not much: with Linux 6.1, TCP waits 200 ms each time
+        // that they were full.
         for_each_source(&pattern(LENGTH / 2, 8), |from, source| {
             let (ours, theirs) = pair_with_std();
             narrow(&ours, &theirs);

@@ -31,10 +31,12 @@ const FIBERS: usize = 200;
 /// Bytes of stack that each of them touches before it waits.
 const DEEP: usize = 64 * 1024;
 
-/// Bytes that each of them may keep: some pages, as frames are large without optimization, and its share of the runtime.
+/// Bytes that each of them may keep: some pages, as frames are large without optimization, and its
+/// share of the runtime.
 const KEPT: usize = 32 * 1024;
 
-/// Starts fibers that touch much of their stacks, and then wait. What they have on them must be as before afterwards.
+/// Starts fibers that touch much of their stacks, and then wait. What they have on them must be as
+/// before afterwards.
 fn wait_deeply(
     runtime: &Runtime,
     wait: impl Fn(usize) + Clone + Send + 'static,
@@ -85,7 +87,8 @@ fn unused_stack_of_a_fiber_in_a_call_is_given_back(place: Place) {
             assert_eq!(message, [index as u8; 64]);
         });
         check(before, fibers, |_, index| {
-            // In two pieces: the buffer is on the stack, and what the kernel has written stays there.
+            // In two pieces: the buffer is on the stack, and what the kernel has written stays
+            // there.
             (&ours[index]).write_all(&[index as u8; 32]).unwrap();
             (&ours[index]).write_all(&[index as u8; 32]).unwrap();
         });

@@ -31,7 +31,8 @@ behaviours![
     (ON_ONE_WORKER, [by_default_the_calls_are_printed])
 ];
 
-/// Runs a fiber that blocks its worker in this system call until `release`; the lines of the backtrace.
+/// Runs a fiber that blocks its worker in this system call until `release`; the lines of the
+/// backtrace.
 fn calls(
     place: Place,
     system_call: &str,

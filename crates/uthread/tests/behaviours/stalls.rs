@@ -179,8 +179,8 @@ fn a_fiber_blocked_in_another_call_is_told_so(place: Place) {
     );
 }
 
-/// The fiber that has the lock waits for the worker, which waits for the lock: for ever, so that only the end
-/// of the process ends it.
+/// The fiber that has the lock waits for the worker, which waits for the lock: for ever, so that
+/// only the end of the process ends it.
 fn a_lock_of_std_held_across_a_yield_is_named(place: Place) {
     if let Some(output) = child() {
         let text = String::from_utf8_lossy(&output.stderr);
@@ -220,7 +220,8 @@ fn a_lock_of_std_held_across_a_yield_is_named(place: Place) {
     });
 }
 
-/// Every worker is kept, and the only ones that wait have not started: from outside, and from a fiber that spins.
+/// Every worker is kept, and the only ones that wait have not started: from outside, and from a
+/// fiber that spins.
 fn workers_kept_from_fibers_that_have_not_started_are_named(place: Place) {
     for from_outside in [true, false] {
         let (runtime, stalls) = watched(place);

@@ -1,4 +1,5 @@
-//! The standard input, whatever it is. Each trial has a process of its own, to put something in its place.
+//! The standard input, whatever it is. Each trial has a process of its own, to put something in its
+//! place.
 
 use std::fs::File as StdFile;
 use std::io::Write as _;

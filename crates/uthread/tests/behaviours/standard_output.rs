@@ -1,4 +1,5 @@
-//! The standard outputs, whatever they are. Each trial has a process of its own, to put something in their place.
+//! The standard outputs, whatever they are. Each trial has a process of its own, to put something
+//! in their place.
 
 use std::io::Read as _;
 use std::os::fd::{AsFd, OwnedFd};

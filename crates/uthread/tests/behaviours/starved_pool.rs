@@ -1,4 +1,5 @@
-//! All threads for a kind of call are busy: a queued call ends with the wait of its caller, and never runs.
+//! All threads for a kind of call are busy: a queued call ends with the wait of its caller, and
+//! never runs.
 
 use std::io::{self, Read};
 use std::sync::Arc;

@@ -380,8 +380,9 @@ fn connections_are_spread_over_the_workers(place: Place) {
         }
         counts
     };
-    // To the others, a worker that has no CPU for a millisecond is stuck, and they take over some of its connections. Even on a busy
-    // machine, this affects few attempts; without the spreading, few are even.
+    // To the others, a worker that has no CPU for a millisecond is stuck, and they take over some
+    // of its connections. Even on a busy machine, this affects few attempts; without the spreading,
+    // few are even.
     let spreads = |accept: &dyn Fn() -> HashMap<Pid, usize>| {
         const MOST: usize = 5;
         let (mut even, mut uneven) = (0, Vec::new());

@@ -1,4 +1,5 @@
-//! Fibers that have not started do not wait for a worker that computes for long or blocks: others take them over.
+//! Fibers that have not started do not wait for a worker that computes for long or blocks: others
+//! take them over.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -41,7 +42,8 @@ fn echo(mut stream: TcpStream) {
     stream.write_all(&message).unwrap();
 }
 
-/// With two workers, every second connection is handed to the one that is blocked until all were served.
+/// With two workers, every second connection is handed to the one that is blocked until all were
+/// served.
 fn connections_do_not_wait_for_a_worker_that_blocks(place: Place) {
     const CONNECTIONS: usize = 6;
     let runtime = place.runtime();
@@ -88,7 +90,8 @@ fn connections_do_not_wait_for_their_acceptor(place: Place) {
     }
 }
 
-/// Checks that a few new fibers start while their worker is blocked and the other one runs `busy` until it is told to stop.
+/// Checks that a few new fibers start while their worker is blocked and the other one runs `busy`
+/// until it is told to stop.
 #[track_caller]
 fn start_beside(place: Place, busy: fn(&Runtime, &Arc<AtomicBool>)) {
     /// Fewer than a busy worker takes from another one to balance their loads.

@@ -1,5 +1,5 @@
-//! Fibers that are threads: joining one returns after the destructors of its `thread_local!` values have run,
-//! as in `std`; the end of a scope does not wait for them, as in `std`.
+//! Fibers that are threads: joining one returns after the destructors of its `thread_local!` values
+//! have run, as in `std`; the end of a scope does not wait for them, as in `std`.
 
 use std::cell::RefCell;
 use std::sync::Arc;

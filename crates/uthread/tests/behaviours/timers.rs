@@ -1,7 +1,7 @@
 //! Many timers: pending at once, cancelled, and their lateness.
 //!
-//! By default 20,000 fibers sleep at once, and 100,000 in `cargo xtask ci`, which takes half a gigabyte. A
-//! million takes 5 GB:
+//! By default 20,000 fibers sleep at once, and 100,000 in `cargo xtask ci`, which takes half a
+//! gigabyte. A million takes 5 GB:
 //!
 //! ```sh
 //! UTHREAD_SLEEPERS=1000000 cargo test --release -p uthread --test behaviours -- timers::very --test-threads=1
@@ -39,7 +39,8 @@ fn sleepers_count(place: Place) -> usize {
     let count = env::var("UTHREAD_SLEEPERS");
     let count = count.map_or(20_000, |count| count.parse().expect("a number"));
     if place.is_of_threads() {
-        return count.min(1000); // Each costs more, and the kernel has mappings for some 30,000 at most.
+        // Each costs more, and the kernel has mappings for some 30,000 at most.
+        return count.min(1000);
     }
     if place.has_own_tls() {
         return count.min(10_000); // Each costs a thread of the C library at first.
@@ -61,7 +62,8 @@ struct Sleepers {
 }
 
 /// Starts fibers that sleep again and again until they may end. The more there are the longer each
-/// sleeps, so that all can start meanwhile on a slow machine, and no two of a thousand are due at the same time.
+/// sleeps, so that all can start meanwhile on a slow machine, and no two of a thousand are due at
+/// the same time.
 fn start(runtime: &Runtime, count: usize, sleepers: &Arc<Sleepers>) -> Vec<JoinHandle<()>> {
     let longest_us = count as u64 * 50;
     let start = |index| {
@@ -132,8 +134,8 @@ fn talk(timeout: Duration, rounds: u32) -> (TcpStream, TcpStream) {
     (ours, theirs)
 }
 
-/// Each read adds a timer, and cancels it when its bytes come first. Left behind, a timer would wake
-/// the worker when it is due, and end some later read too early.
+/// Each read adds a timer, and cancels it when its bytes come first. Left behind, a timer would
+/// wake the worker when it is due, and end some later read too early.
 fn timers_of_reads_that_came_in_time_are_gone(place: Place) {
     const CONNECTIONS: u32 = 20;
     /// Long enough that no read of one byte reaches it, and short enough to wait for.
@@ -142,7 +144,8 @@ fn timers_of_reads_that_came_in_time_are_gone(place: Place) {
     // Where the kernel polls, each may have to wake its thread.
     let reads = if place.is_polling() { 30_000 } else { 120_000 };
     let runtime = place.runtime();
-    // Beside each other, so that timers are cancelled from the midst of those that are due together.
+    // Beside each other, so that timers are cancelled from the midst of those that are due
+    // together.
     let talks: Vec<_> = (0..CONNECTIONS)
         .map(|index| {
             let timeout = TIMEOUT + SPREAD * index / CONNECTIONS;

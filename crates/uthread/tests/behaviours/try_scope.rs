@@ -272,8 +272,8 @@ impl Drop for Last {
     }
 }
 
-/// Asserts that a scope that has failed, and whose body then does what `second` says, drops what came of that after its
-/// shielded fiber has ended, and not before it ends itself.
+/// Asserts that a scope that has failed, and whose body then does what `second` says, drops what
+/// came of that after its shielded fiber has ended, and not before it ends itself.
 fn assert_dropped_late(then: fn(), second: fn(Last) -> Result<(), Option<Last>>) {
     let (ended, drops_late) = (Arc::default(), Arc::default());
     let last = Last {

@@ -1,5 +1,5 @@
-//! UDP sockets behave like those of `std`: datagrams are received whole or truncated to the buffer, and in
-//! order.
+//! UDP sockets behave like those of `std`: datagrams are received whole or truncated to the buffer,
+//! and in order.
 
 use std::io::{ErrorKind, Write};
 use std::net::{self, SocketAddr};

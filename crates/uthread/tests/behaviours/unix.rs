@@ -1,4 +1,5 @@
-//! Unix streams and listeners behave like those of `std`: at paths, at abstract names, and as pairs.
+//! Unix streams and listeners behave like those of `std`: at paths, at abstract names, and as
+//! pairs.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -266,7 +267,8 @@ fn a_connect_that_waits_for_room_is_cancelled(place: Place) {
     assert_eq!(errno(connected), Errno::CANCELED);
 }
 
-/// The kernel tries it again and again at first; a cancellation that came then was lost, and the connect waited for ever.
+/// The kernel tries it again and again at first; a cancellation that came then was lost, and the
+/// connect waited for ever.
 fn a_connect_that_has_just_begun_is_cancelled(place: Place) {
     let (_listener, address, _queued) = full_listener();
     place.run(|| {

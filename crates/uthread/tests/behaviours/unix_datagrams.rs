@@ -1,5 +1,5 @@
-//! Unix datagrams behave like those of `std`: none is lost, and a sender waits while the receiver's queue is
-//! full.
+//! Unix datagrams behave like those of `std`: none is lost, and a sender waits while the receiver's
+//! queue is full.
 
 use std::io::ErrorKind;
 use std::net::Shutdown;

@@ -1,5 +1,5 @@
-//! The end of a runtime while fibers of its single worker are suspended in destructors. `std` then counts the
-//! thread as panicking, which says nothing about the fiber that runs.
+//! The end of a runtime while fibers of its single worker are suspended in destructors. `std` then
+//! counts the thread as panicking, which says nothing about the fiber that runs.
 
 use std::sync::mpsc;
 use std::time::Duration;

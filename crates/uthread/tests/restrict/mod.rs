@@ -1,5 +1,5 @@
-//! Restrictions of a thread and of everything it starts: limits that containers and hosts impose, by the
-//! kernel's own mechanisms.
+//! Restrictions of a thread and of everything it starts: limits that containers and hosts impose,
+//! by the kernel's own mechanisms.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::collections::BTreeMap;
@@ -57,7 +57,8 @@ pub(crate) fn refuse(calls: &[i64], errno: Errno) {
     );
 }
 
-/// From now on this system call fails where its argument of that index, counted from zero, is `value`.
+/// From now on this system call fails where its argument of that index, counted from zero, is
+/// `value`.
 pub(crate) fn refuse_where(call: i64, index: u8, value: u64, errno: Errno) {
     let condition =
         SeccompCondition::new(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value).unwrap();

@@ -1,4 +1,5 @@
-//! A small key-value store on fibers, and a load of puts and gets: what the requests of the other scenarios are good for.
+//! A small key-value store on fibers, and a load of puts and gets: what the requests of the other
+//! scenarios are good for.
 
 mod record;
 mod state;
@@ -29,7 +30,8 @@ const LOADING_FIBERS: u64 = state::BATCH_MAX as u64;
 /// Share of the blocks that have a live record: with more, compaction copies more.
 const LIVE_PERCENT: u64 = 50;
 
-/// Puts all keys, then measures as many puts and gets as the load has requests, and recovers the store from its file.
+/// Puts all keys, then measures as many puts and gets as the load has requests, and recovers the
+/// store from its file.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! The state of a store in memory: where the newest record of each key is, and which segments can be written.
+//! The state of a store in memory: where the newest record of each key is, and which segments can
+//! be written.
 
 use std::collections::HashMap;
 use std::mem;

@@ -1,8 +1,9 @@
 //! The store: an append-only log in segments, with an index in memory.
 //!
-//! Puts that arrive together are written together, by the fiber of one of them, and return when they are durable. A get reads
-//! one block without a lock. Compaction copies the newest records of a segment to the head of the log, and then frees it. A get
-//! that finds another record in its block has been overtaken by that, and looks again.
+//! Puts that arrive together are written together, by the fiber of one of them, and return when
+//! they are durable. A get reads one block without a lock. Compaction copies the newest records of
+//! a segment to the head of the log, and then frees it. A get that finds another record in its
+//! block has been overtaken by that, and looks again.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -72,7 +73,8 @@ impl<'a> Store<'a> {
         self.lock().contents()
     }
 
-    /// Returns the number of blocks written for each put since [`forget_counts`](Store::forget_counts).
+    /// Returns the number of blocks written for each put since
+    /// [`forget_counts`](Store::forget_counts).
     pub(super) fn written_per_put(&self) -> Option<f64> {
         let state = self.lock();
         (state.puts > 0).then(|| state.written as f64 / state.puts as f64)

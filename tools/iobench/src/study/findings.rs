@@ -20,7 +20,8 @@ impl Distributions {
         rounds.push(latencies.percentiles_us.clone());
     }
 
-    /// Returns the medians of all rounds as points: latency and percent of the requests that took no longer.
+    /// Returns the medians of all rounds as points: latency and percent of the requests that took
+    /// no longer.
     fn curve(&self, point: usize, subject: usize) -> Option<Vec<(f64, f64)>> {
         let rounds = self.0.get(&(point, subject))?;
         let median = |(index, &percent): (usize, &f64)| {
@@ -73,7 +74,8 @@ fn distribution(study: &Study, distributions: &Distributions, point: usize) -> O
     })
 }
 
-/// Describes from which depth on the ring answers more requests than blocking calls do, and how it compares one at a time.
+/// Describes from which depth on the ring answers more requests than blocking calls do, and how it
+/// compares one at a time.
 fn crossing(study: &Study) -> Option<String> {
     let panel = &study.panels[0];
     let metric = panel.metric("IOPS")?;

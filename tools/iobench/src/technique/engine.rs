@@ -1,4 +1,5 @@
-//! The loop of all techniques with several requests at a time: it fills the slots, waits for the first result and starts over.
+//! The loop of all techniques with several requests at a time: it fills the slots, waits for the
+//! first result and starts over.
 
 use std::io;
 use std::time::Instant;
@@ -8,7 +9,8 @@ use crate::blocks;
 use crate::tally::Tally;
 use crate::walk::Request;
 
-/// A mechanism that performs requests while the program goes on. A slot has a buffer for one block, and at most one request.
+/// A mechanism that performs requests while the program goes on. A slot has a buffer for one block,
+/// and at most one request.
 pub(super) trait Engine {
     /// Returns the buffer of a slot without a request.
     fn buffer(&mut self, slot: usize) -> &mut [u8];
@@ -20,14 +22,16 @@ pub(super) trait Engine {
     /// The errors of the mechanism.
     fn push(&mut self, slot: usize, request: Request) -> io::Result<()>;
 
-    /// Starts all queued requests, waits until at least `least` have completed, and passes on the results of all that have.
+    /// Starts all queued requests, waits until at least `least` have completed, and passes on the
+    /// results of all that have.
     ///
     /// # Errors
     ///
     /// The errors of the mechanism, not those of requests.
     fn wait(&mut self, least: usize, done: &mut Vec<Done>) -> io::Result<()>;
 
-    /// Returns the number of system calls for requests and results, if the program makes them itself.
+    /// Returns the number of system calls for requests and results, if the program makes them
+    /// itself.
     fn calls(&self) -> Option<u64>;
 }
 

@@ -131,7 +131,8 @@ struct Work {
 ///
 /// # Errors
 ///
-/// The errors of setting up the technique and of its requests, and any other if a block was corrupted.
+/// The errors of setting up the technique and of its requests, and any other if a block was
+/// corrupted.
 pub(crate) fn perform(technique: Technique, load: &Load) -> io::Result<Tally> {
     if let Some(fibers) = technique.fibers() {
         return fibers::perform(load, fibers);

@@ -1,4 +1,5 @@
-//! A pool of threads with blocking calls: requests and results travel through queues, as in a program that must not wait.
+//! A pool of threads with blocking calls: requests and results travel through queues, as in a
+//! program that must not wait.
 
 use std::fs::File;
 use std::io;

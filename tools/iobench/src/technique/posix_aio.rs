@@ -1,4 +1,5 @@
-//! POSIX AIO, which glibc performs by threads of its own: one for all requests to the same descriptor.
+//! POSIX AIO, which glibc performs by threads of its own: one for all requests to the same
+//! descriptor.
 #![allow(
     unsafe_code,
     reason = "calls of the C library that no dependency offers"
@@ -21,7 +22,8 @@ use crate::walk::Request;
 pub(super) struct PosixAio {
     file: File,
     slots: Slots,
-    /// The library refers to the requests by address while they are in flight, so the vector never grows.
+    /// The library refers to the requests by address while they are in flight, so the vector never
+    /// grows.
     requests: Vec<UnsafeCell<libc::aiocb>>,
 }
 

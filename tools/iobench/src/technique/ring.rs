@@ -58,7 +58,8 @@ impl Ring {
             iov_len: BLOCK_BYTES,
         };
         let slices: Vec<libc::iovec> = (0..depth).map(slice).collect();
-        // SAFETY: the slots keep the buffers until after the ring is closed, or longer while one is lent.
+        // SAFETY: the slots keep the buffers until after the ring is closed, or longer while one is
+        // lent.
         unsafe { submitter.register_buffers(&slices) }
     }
 

@@ -1,6 +1,7 @@
 //! The buffers that an engine lends to the kernel.
 //!
-//! A lent buffer cannot be touched, and is never freed: not even when an engine is dropped with requests in flight.
+//! A lent buffer cannot be touched, and is never freed: not even when an engine is dropped with
+//! requests in flight.
 
 use std::fs::File;
 use std::io;

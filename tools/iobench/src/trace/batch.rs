@@ -87,7 +87,8 @@ impl Batch {
 pub(super) mod tests {
     use super::*;
 
-    /// Returns a batch by letters: `u`, `n` or `b` for the class, capital if the next entry is linked.
+    /// Returns a batch by letters: `u`, `n` or `b` for the class, capital if the next entry is
+    /// linked.
     pub(crate) fn batch(letters: &str) -> Batch {
         let entry = |letter: char| Entry {
             class: match letter.to_ascii_lowercase() {

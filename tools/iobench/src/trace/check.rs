@@ -1,5 +1,5 @@
-//! The check: every urgent entry precedes all others that are submitted with it, order holds within a class, and chains stay
-//! together.
+//! The check: every urgent entry precedes all others that are submitted with it, order holds within
+//! a class, and chains stay together.
 
 use super::batch::Batch;
 use super::tag::Tag;

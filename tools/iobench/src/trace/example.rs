@@ -1,4 +1,5 @@
-//! One batch to read in full: ten normal requests and then an urgent one, with the times at which the kernel took them.
+//! One batch to read in full: ten normal requests and then an urgent one, with the times at which
+//! the kernel took them.
 
 use std::fmt::Write;
 
@@ -11,7 +12,8 @@ pub(super) struct Example {
 }
 
 impl Example {
-    /// Returns a table: a row for each place in the kernel's order, with the request's place in the program's.
+    /// Returns a table: a row for each place in the kernel's order, with the request's place in the
+    /// program's.
     pub(super) fn text(&self, names: [&str; 2]) -> String {
         let mut text = String::from(
             "ten normal requests, then an urgent one: in the order in which the kernel took them, with the time since the first\n",
@@ -34,7 +36,8 @@ impl Example {
         format!("{} {:<3} {at:>5.0} us", tag.class.name(), tag.sequence + 1)
     }
 
-    /// Says how far ahead of the others the urgent request was taken, of each subject; `None` if it was not recorded.
+    /// Says how far ahead of the others the urgent request was taken, of each subject; `None` if it
+    /// was not recorded.
     pub(super) fn finding(&self, names: [&str; 2]) -> Option<String> {
         let place = |subject: usize| {
             let entries = &self.subjects[subject];

@@ -1,4 +1,5 @@
-//! The kernel's record of a batch, line by line: system calls that submit, entries taken, entries completed.
+//! The kernel's record of a batch, line by line: system calls that submit, entries taken, entries
+//! completed.
 
 use super::tag::Tag;
 
@@ -79,7 +80,8 @@ impl Record {
         self.tagged
     }
 
-    /// Returns the entries in the order in which the kernel took them, with the time since the first in microseconds.
+    /// Returns the entries in the order in which the kernel took them, with the time since the
+    /// first in microseconds.
     pub(super) fn timeline(&self) -> Vec<(Tag, f64)> {
         let entries = || self.calls.iter().flatten();
         let tagged = || {
@@ -92,7 +94,8 @@ impl Record {
         tagged().map(|(tag, at)| (tag, at - first)).collect()
     }
 
-    /// Returns the entries of each system call that submitted some, in the order in which the kernel took them.
+    /// Returns the entries of each system call that submitted some, in the order in which the
+    /// kernel took them.
     pub(super) fn flushes(&self) -> Vec<Vec<Tag>> {
         let tag = |entry: &Entry| match entry.state {
             State::Tagged(tag) => Some(tag),

@@ -1,4 +1,5 @@
-//! The kernel's own record of submissions: an instance of tracefs, which nobody else uses and which is removed at the end.
+//! The kernel's own record of submissions: an instance of tracefs, which nobody else uses and which
+//! is removed at the end.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -15,7 +16,8 @@ use super::record::Record;
 
 /// Where tracefs is, with the older place below debugfs.
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// The events: of a call that submits, an entry taken, with its name before Linux 6.3 too, and an entry completed.
+/// The events: of a call that submits, an entry taken, with its name before Linux 6.3 too, and an
+/// entry completed.
 const EVENTS: [&[&str]; 3] = [
     &["syscalls/sys_enter_io_uring_enter"],
     &[

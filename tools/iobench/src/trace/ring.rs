@@ -36,8 +36,8 @@ pub(super) fn submit(batch: &Batch, chain: Range<usize>, zero: &File) -> io::Res
         }
     };
     let entries: Vec<Entry> = chain.map(entry).collect();
-    // SAFETY: file and buffer outlive the call. The buffer is longer than any of the reads, which use it one after the other, as they
-    // are linked.
+    // SAFETY: file and buffer outlive the call. The buffer is longer than any of the reads, which
+    // use it one after the other, as they are linked.
     let results = unsafe { submit_all(entries) }?;
     results.into_iter().try_for_each(|result| result.map(drop))
 }

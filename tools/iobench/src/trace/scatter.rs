@@ -12,7 +12,8 @@ const FLUSHES_MAX: usize = 50;
 const COLUMNS: usize = 64;
 const ROWS: usize = 16;
 
-/// The entries of the first system calls of each subject: class, place in the kernel's order, and in the program's.
+/// The entries of the first system calls of each subject: class, place in the kernel's order, and
+/// in the program's.
 #[derive(Default)]
 pub(super) struct Scatter {
     subjects: [Vec<Vec<(Class, usize, usize)>>; 2],
@@ -47,7 +48,8 @@ impl Scatter {
             .collect()
     }
 
-    /// Draws the longest call of the ordered ones in letters: a column for each place in the kernel's order.
+    /// Draws the longest call of the ordered ones in letters: a column for each place in the
+    /// kernel's order.
     pub(super) fn text(&self) -> String {
         let longest = self.subjects[0].iter().max_by_key(|flush| flush.len());
         let Some(flush) = longest else {

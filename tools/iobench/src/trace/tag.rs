@@ -1,7 +1,8 @@
 //! The class and the place of an entry, in the result with which it completes.
 //!
-//! The runtime uses `user_data` itself. So each entry reads as many bytes of `/dev/zero` as stand for its class and place: the kernel
-//! records `user_data` where it takes an entry, and with the result where it completes one.
+//! The runtime uses `user_data` itself. So each entry reads as many bytes of `/dev/zero` as stand
+//! for its class and place: the kernel records `user_data` where it takes an entry, and with the
+//! result where it completes one.
 
 use uthread::priority::Priority;
 
@@ -13,12 +14,14 @@ pub(super) enum Class {
     Background,
 }
 
-/// A bit that is set in every length, and not in the results of the few other requests of an idle worker.
+/// A bit that is set in every length, and not in the results of the few other requests of an idle
+/// worker.
 const MARK: u32 = 1 << 11;
 const CLASS_SHIFT: u32 = 8;
 const SEQUENCE_MASK: u32 = (1 << CLASS_SHIFT) - 1;
 
-/// The content of a length. From the highest bits: the mark, the class, and the place in the program's order (8).
+/// The content of a length. From the highest bits: the mark, the class, and the place in the
+/// program's order (8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
     pub(super) class: Class,
@@ -46,7 +49,8 @@ impl Class {
 }
 
 impl Tag {
-    /// More than any length. The smallest page: on a busy machine, the kernel may end a read of `/dev/zero` after any page.
+    /// More than any length. The smallest page: on a busy machine, the kernel may end a read of
+    /// `/dev/zero` after any page.
     pub(super) const LENGTH_MAX: usize = 4096;
 
     /// Returns the number of bytes to read.

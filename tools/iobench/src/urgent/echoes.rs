@@ -17,7 +17,8 @@ pub(crate) const CHUNK_BYTES: usize = 64 * 1024;
 /// Numbers of messages are below this.
 const NUMBERS: u64 = 1 << 32;
 
-/// Sends messages to an echo server, one at a time, while each rival sends chunks to a fiber that reads them.
+/// Sends messages to an echo server, one at a time, while each rival sends chunks to a fiber that
+/// reads them.
 pub(super) fn perform(load: &Load, rivals: Rivals) -> io::Result<Tally> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let stage = Stage::new(load, rivals, NUMBERS);

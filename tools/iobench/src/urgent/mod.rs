@@ -1,7 +1,9 @@
-//! Urgent requests beside other load on one worker: how long they take, and what is left for the others.
+//! Urgent requests beside other load on one worker: how long they take, and what is left for the
+//! others.
 //!
-//! The others are *rivals*: fibers that make requests from before the first urgent one until after the last one. With priorities, the
-//! urgent fibers are urgent and the rivals are background; without, all are normal.
+//! The others are *rivals*: fibers that make requests from before the first urgent one until after
+//! the last one. With priorities, the urgent fibers are urgent and the rivals are background;
+//! without, all are normal.
 
 mod echoes;
 mod reads;
@@ -25,12 +27,13 @@ use crate::walk::{Request, Walk};
 
 pub(crate) use echoes::CHUNK_BYTES;
 
-/// Performs the urgent requests of a load, beside as many rivals as its depth. In the tally, these are reads, and those of the rivals
-/// are writes.
+/// Performs the urgent requests of a load, beside as many rivals as its depth. In the tally, these
+/// are reads, and those of the rivals are writes.
 ///
 /// # Errors
 ///
-/// `InvalidInput` if the load has no urgent requests, or no file for them; any other error of a request.
+/// `InvalidInput` if the load has no urgent requests, or no file for them; any other error of a
+/// request.
 pub(crate) fn perform(load: &Load, runtime: &Runtime) -> io::Result<Tally> {
     runtime.run(|| match load.pattern {
         Pattern::UrgentReads(rivals) => reads::perform(load, rivals),

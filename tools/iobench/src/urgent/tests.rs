@@ -1,4 +1,5 @@
-//! Urgent requests beside rivals, on each driver. Latencies are not tested: they depend on the machine.
+//! Urgent requests beside rivals, on each driver. Latencies are not tested: they depend on the
+//! machine.
 
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;

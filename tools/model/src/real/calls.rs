@@ -1,4 +1,5 @@
-//! The calls of one dependency by the service. The dependency of the simulation decides on each; a TCP connection carries it.
+//! The calls of one dependency by the service. The dependency of the simulation decides on each; a
+//! TCP connection carries it.
 
 use std::collections::HashMap;
 use std::io::{self, Read};

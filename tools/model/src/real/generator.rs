@@ -1,4 +1,5 @@
-//! The clients: a fiber for each request, which sends it, waits for the response, and tries again as the scenario says.
+//! The clients: a fiber for each request, which sends it, waits for the response, and tries again
+//! as the scenario says.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -106,7 +107,8 @@ impl Generator<'_> {
         })
     }
 
-    /// Tries a request until it succeeds, or may be tried no more. Its latency counts from the time at which it was due.
+    /// Tries a request until it succeeds, or may be tried no more. Its latency counts from the time
+    /// at which it was due.
     fn request(&self, due: u64) {
         let mut retries = 0;
         loop {
@@ -170,7 +172,8 @@ impl Generator<'_> {
         })
     }
 
-    /// Passes responses on until the service has sent all. None is left to come for those that still wait.
+    /// Passes responses on until the service has sent all. None is left to come for those that
+    /// still wait.
     fn read(&self, connection: &Connection) -> io::Result<()> {
         let mut stream = io::BufReader::new(&connection.stream);
         let read = loop {

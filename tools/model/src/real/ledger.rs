@@ -1,4 +1,5 @@
-//! The counts of a real run, at real times, and the results that follow from them as from those of a simulation.
+//! The counts of a real run, at real times, and the results that follow from them as from those of
+//! a simulation.
 
 use std::io;
 use std::sync::Mutex;

@@ -1,7 +1,9 @@
-//! Runs a scenario as real programs on loopback: clients, a service on one driver, and its dependencies.
+//! Runs a scenario as real programs on loopback: clients, a service on one driver, and its
+//! dependencies.
 //!
-//! Everything that the simulation decides is decided by the same code here: arrivals, latencies, failures, breakers and counts. Only the time
-//! is real: a request, a response and a call are messages over TCP, a pool has threads, and work takes CPU time.
+//! Everything that the simulation decides is decided by the same code here: arrivals, latencies,
+//! failures, breakers and counts. Only the time is real: a request, a response and a call are
+//! messages over TCP, a pool has threads, and work takes CPU time.
 //!
 //! ```text
 //!   generator  ==== 8 connections ====>  service  ---- a connection for each call in progress ---->  backend
@@ -39,9 +41,11 @@ use crate::scenario::Scenario;
 
 /// Seconds that a run takes at most by default: the simulated time is divided until it does.
 const SECONDS_MAX: f64 = 18.0;
-/// Connections between clients and service. Requests share them, as with HTTP/2, so one that waits takes no descriptor.
+/// Connections between clients and service. Requests share them, as with HTTP/2, so one that waits
+/// takes no descriptor.
 const CONNECTIONS: usize = 8;
-/// Open files besides those of calls: the connections above, rings, timers and what the program has.
+/// Open files besides those of calls: the connections above, rings, timers and what the program
+/// has.
 const FILES_SPARE: u64 = 200;
 
 /// Returns the drivers on which a service of this kind runs.
@@ -63,18 +67,21 @@ pub(crate) fn default_scale(seconds: f64) -> f64 {
     (seconds / SECONDS_MAX).ceil().max(1.0)
 }
 
-/// Runs a scenario on a driver, with all times divided by `scale`. The results are in times of the scenario.
+/// Runs a scenario on a driver, with all times divided by `scale`. The results are in times of the
+/// scenario.
 ///
 /// # Errors
 ///
-/// There are too few open files for what the simulation had in progress, the driver is not available, or a system call fails.
+/// There are too few open files for what the simulation had in progress, the driver is not
+/// available, or a system call fails.
 pub(crate) fn measure(
     scenario: &Scenario,
     simulated: &Outcome,
     driver: Driver,
     scale: f64,
 ) -> anyhow::Result<Outcome> {
-    // Both ends of a connection for each call in progress are in this process, and idle ones are kept for each dependency.
+    // Both ends of a connection for each call in progress are in this process, and idle ones are
+    // kept for each dependency.
     let calls = simulated.in_progress.max * scenario.dependencies.len() as u64;
     uthread_load::raise_open_files(2 * calls + FILES_SPARE)?;
     let helpers = Runtime::builder().workers(1).build()?;

@@ -1,7 +1,8 @@
-//! The service: requests wait to be accepted, work on a CPU, call the dependencies, and are answered.
+//! The service: requests wait to be accepted, work on a CPU, call the dependencies, and are
+//! answered.
 //!
-//! A pool has a thread for each request in progress, which goes on with the request that has waited longest. Otherwise a fiber does: a new
-//! one for each request that is accepted at once.
+//! A pool has a thread for each request in progress, which goes on with the request that has waited
+//! longest. Otherwise a fiber does: a new one for each request that is accepted at once.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -116,7 +117,8 @@ impl Service<'_> {
         dependencies.map(Calls::mean_seconds).collect()
     }
 
-    /// Serves requests of these connections until all have ended, and all jobs. Reports when it is ready.
+    /// Serves requests of these connections until all have ended, and all jobs. Reports when it is
+    /// ready.
     ///
     /// # Errors
     ///
@@ -265,7 +267,8 @@ impl Service<'_> {
         dependencies.try_for_each(|calls| calls.call(job.number, &self.rng))
     }
 
-    /// Ends a job, and accepts the one that has waited longest. Those that have waited too long are refused.
+    /// Ends a job, and accepts the one that has waited longest. Those that have waited too long are
+    /// refused.
     fn finish(&self, connections: &[Connection], ended: &Job) -> Option<Job> {
         let mut shed = Vec::new();
         let next = {

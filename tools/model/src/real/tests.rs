@@ -1,4 +1,5 @@
-//! Real runs do what the scenario says, on each driver. Counts are exact; times have lower bounds only, as the machine may be busy.
+//! Real runs do what the scenario says, on each driver. Counts are exact; times have lower bounds
+//! only, as the machine may be busy.
 
 use uthread::Driver;
 
@@ -71,7 +72,8 @@ fn a_breaker_opens_after_failures_and_retries_fail() {
         assert_eq!(counts(model).2, 0);
         let failed = real.failed.iter().map(|failed| failed.requests);
         assert_eq!(failed.sum::<u64>(), 50);
-        // Five attempts have failed by calls, of which at most some were the last one of their request.
+        // Five attempts have failed by calls, of which at most some were the last one of their
+        // request.
         let causes = real.failed.iter();
         let mut causes = causes.filter(|failed| failed.cause.contains("breaker"));
         assert!(causes.any(|failed| failed.requests >= 45));

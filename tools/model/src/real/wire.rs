@@ -7,7 +7,8 @@ use crate::tally::Failure;
 /// A request to the service: the number of the attempt.
 pub(super) const REQUEST_BYTES: usize = 8;
 
-/// The number of an attempt, its result, and the nanoseconds that it waited to be accepted, in times of the scenario.
+/// The number of an attempt, its result, and the nanoseconds that it waited to be accepted, in
+/// times of the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Response {
     pub(super) attempt: u64,

@@ -1,4 +1,5 @@
-//! How one figure is taken: what is read from the kernel, when, how often, and what is concluded from it.
+//! How one figure is taken: what is read from the kernel, when, how often, and what is concluded
+//! from it.
 
 pub mod proc;
 pub mod quiet;
@@ -11,7 +12,8 @@ use quiet::Usage;
 /// A machine that is disturbed three times in a row is busy, and the flag must say so.
 const ATTEMPTS_MAX: usize = 3;
 
-/// One measurement: its figures in the order of the panel's metrics (`NAN` where one does not apply), and the CPU use meanwhile.
+/// One measurement: its figures in the order of the panel's metrics (`NAN` where one does not
+/// apply), and the CPU use meanwhile.
 #[derive(Clone, Debug)]
 pub struct Taken {
     /// Figures in the order of the metrics.

@@ -1,7 +1,7 @@
 //! CPU time of a process and all its descendants, and of the machine.
 //!
-//! The total comes from the scheduler's nanoseconds (`schedstat`). `stat` counts in ticks of 10 ms and only splits the total
-//! into user and system time.
+//! The total comes from the scheduler's nanoseconds (`schedstat`). `stat` counts in ticks of 10 ms
+//! and only splits the total into user and system time.
 
 use std::ops::Sub;
 
@@ -13,11 +13,13 @@ use rustix::io::Errno;
 /// A server here has a handful of processes. A larger tree is out of control.
 const TREE_PROCESSES_MAX: usize = 4096;
 
-/// Ticks round each process down by up to 10 ms in user and in system time. Below this gap the nanoseconds of the living
-/// threads are the better figure; above it a thread has ended, and its time is only in the ticks.
+/// Ticks round each process down by up to 10 ms in user and in system time. Below this gap the
+/// nanoseconds of the living threads are the better figure; above it a thread has ended, and its
+/// time is only in the ticks.
 const TICK_SLACK_NS: u64 = 60_000_000;
 
-/// Names of the kernel's threads in our processes: io_uring's worker threads and its submission queue threads.
+/// Names of the kernel's threads in our processes: io_uring's worker threads and its submission
+/// queue threads.
 const HELPERS: [&str; 2] = ["iou-wrk-", "iou-sqp-"];
 
 /// CPU time that a process tree has used since it began.
@@ -124,8 +126,8 @@ pub fn tree_cpu(root: u32) -> Result<Cpu> {
     Ok(sum)
 }
 
-/// Returns the CPU time that a load uses: that of this process, of its descendants without the server's, and of the children
-/// it has waited for.
+/// Returns the CPU time that a load uses: that of this process, of its descendants without the
+/// server's, and of the children it has waited for.
 ///
 /// # Errors
 ///

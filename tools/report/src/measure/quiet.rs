@@ -1,7 +1,9 @@
-//! A measurement window: it opens when the machine is quiet and reports on closing which share of the CPUs others used.
+//! A measurement window: it opens when the machine is quiet and reports on closing which share of
+//! the CPUs others used.
 //!
-//! "Others" is the machine's busy time without the server, this program and the load it started. A disturbed window says
-//! something about the machine and not about the server, so the measurement is repeated.
+//! "Others" is the machine's busy time without the server, this program and the load it started. A
+//! disturbed window says something about the machine and not about the server, so the measurement
+//! is repeated.
 
 use std::cell::Cell;
 use std::thread;
@@ -12,14 +14,16 @@ use serde::{Deserialize, Serialize};
 
 use super::proc::{self, Cpu, Machine};
 
-/// Above this share of one CPU, others are no longer noise: on 2 CPUs it would move a median by several per cent.
+/// Above this share of one CPU, others are no longer noise: on 2 CPUs it would move a median by
+/// several per cent.
 pub const OTHERS_SHARE_MAX: f64 = 0.10;
 /// Long enough that a tick of 10 ms is 2 % of it.
 pub const QUIET_FOR: Duration = Duration::from_millis(500);
-/// Time after an undisturbed window or wait for which the machine counts as quiet. A study opens thousands of windows, and each
-/// is checked again when it closes.
+/// Time after an undisturbed window or wait for which the machine counts as quiet. A study opens
+/// thousands of windows, and each is checked again when it closes.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
-/// A machine that has not been quiet for a minute will not be soon; measure and flag rather than hang.
+/// A machine that has not been quiet for a minute will not be soon; measure and flag rather than
+/// hang.
 pub const QUIET_WAIT_SECONDS_MAX: u64 = 60;
 
 /// CPU use while a window was open.
@@ -61,8 +65,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// Waits until the machine is quiet, then starts counting. Without a server, the measured processes are children that this
-    /// program waits for.
+    /// Waits until the machine is quiet, then starts counting. Without a server, the measured
+    /// processes are children that this program waits for.
     ///
     /// # Errors
     ///

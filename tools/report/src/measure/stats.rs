@@ -1,13 +1,14 @@
 //! Medians, quantiles, and the confidence of a ratio.
 //!
-//! The interval of a ratio comes from a bootstrap over the rounds' pairs: rounds are few and not normally distributed,
-//! and a pair shares its round's state of the machine.
+//! The interval of a ratio comes from a bootstrap over the rounds' pairs: rounds are few and not
+//! normally distributed, and a pair shares its round's state of the machine.
 
 use uthread_load::SplitMix;
 
 /// With so many, the interval's third digit no longer depends on the seed.
 const RESAMPLES: usize = 10_000;
-/// With fewer pairs even a sign test cannot reach 95 %: five coins show the same side once in sixteen throws.
+/// With fewer pairs even a sign test cannot reach 95 %: five coins show the same side once in
+/// sixteen throws.
 pub const PAIRS_FOR_A_VERDICT: usize = 6;
 /// Fixed, so that the same samples give the same interval each time a report is drawn.
 const BOOTSTRAP_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -79,8 +80,8 @@ pub fn summarise(samples: &[f64]) -> Option<Summary> {
     })
 }
 
-/// Returns the median of the ratios of pairs with its 95 % confidence interval, or `None` without pairs or if a figure is not
-/// above zero.
+/// Returns the median of the ratios of pairs with its 95 % confidence interval, or `None` without
+/// pairs or if a figure is not above zero.
 #[must_use]
 pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     if pairs
@@ -111,7 +112,8 @@ pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     })
 }
 
-/// Returns the smallest sample that at least the share `q` of all samples do not exceed. `sorted` ascends.
+/// Returns the smallest sample that at least the share `q` of all samples do not exceed. `sorted`
+/// ascends.
 fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let rank = (q * sorted.len() as f64).ceil().max(1.0) as usize;
     sorted.get(rank.min(sorted.len()).checked_sub(1)?).copied()

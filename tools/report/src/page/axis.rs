@@ -34,7 +34,8 @@ impl Axis {
         }
     }
 
-    /// Includes `all` figures, and zero on a linear axis. The span of the medians decides which one it is.
+    /// Includes `all` figures, and zero on a linear axis. The span of the medians decides which one
+    /// it is.
     pub(super) fn of_figures(medians: &[f64], all: &[f64]) -> Axis {
         let (low, high) = extent(all);
         let (least, most) = extent(medians);

@@ -1,5 +1,5 @@
-//! One metric of a panel: its figures, the ratios to the first subject, and each subject beside the first; lines where the points
-//! are numbers, else bars.
+//! One metric of a panel: its figures, the ratios to the first subject, and each subject beside the
+//! first; lines where the points are numbers, else bars.
 //!
 //! A linear axis of figures begins at zero. A missing figure leaves a gap.
 
@@ -198,7 +198,8 @@ impl From<Ratio> for Summary {
     }
 }
 
-/// The line of a subject with its whiskers; `None` without a figure. Its name is marked if it ends before the last point.
+/// The line of a subject with its whiskers; `None` without a figure. Its name is marked if it ends
+/// before the last point.
 fn line<'a>(panel: &Panel, series: &'a Series<'a>, values: &'a [f64]) -> Option<Line<'a>> {
     let places = values.iter().copied().zip(&series.figures);
     let (at, last) = places

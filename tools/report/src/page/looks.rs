@@ -1,4 +1,5 @@
-//! The look of each subject, the same on the whole page, and its class, by which the reader hides it.
+//! The look of each subject, the same on the whole page, and its class, by which the reader hides
+//! it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,7 +8,8 @@ use plotters::prelude::*;
 
 use crate::results::{Results, Study};
 
-/// Colours of the light theme with those of the dark one. The SVG has the light ones, and the style sheet replaces them.
+/// Colours of the light theme with those of the dark one. The SVG has the light ones, and the style
+/// sheet replaces them.
 static COLOURS: [(RGBColor, &str); SUBJECTS + HUES] = [
     (RGBColor(0x1b, 0x1d, 0x20), "#e6e4de"),
     (RGBColor(0x66, 0x6b, 0x73), "#9aa0a8"),
@@ -32,7 +34,8 @@ const HUES: usize = 10;
 /// Lengths of dashes and gaps, for the subjects beyond the first of each hue.
 const DASHES: [(u32, u32); 3] = [(6, 3), (2, 3), (9, 4)];
 
-/// The look of a subject: a hue of its own, and dashes once the hues are used up. Lines of ours are thick.
+/// The look of a subject: a hue of its own, and dashes once the hues are used up. Lines of ours are
+/// thick.
 #[derive(Clone, Copy)]
 pub(super) struct Look {
     pub(super) is_ours: bool,
@@ -84,7 +87,8 @@ impl Looks {
         self.0[name]
     }
 
-    /// Returns the look of a curve: that of the subject of this name, or else of the subject with this index.
+    /// Returns the look of a curve: that of the subject of this name, or else of the subject with
+    /// this index.
     pub(super) fn of_curve(&self, name: &str, index: usize) -> Look {
         let other = Look {
             is_ours: false,

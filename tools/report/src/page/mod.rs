@@ -1,6 +1,7 @@
 //! The page of a report: one HTML file with nothing loaded from elsewhere and no script.
 //!
-//! It is a pure function of the results and the words around them. The README beside this file describes the layout.
+//! It is a pure function of the results and the words around them. The README beside this file
+//! describes the layout.
 
 mod axis;
 mod chart;
@@ -244,7 +245,8 @@ fn draw_charts(study: &Study, metric: &Metric, charts: Charts) -> Markup {
     }
 }
 
-/// A switch for each subject, which the style sheet obeys: it hides the lines and bars of the subject.
+/// A switch for each subject, which the style sheet obeys: it hides the lines and bars of the
+/// subject.
 fn switches(study: &Study, looks: &Looks) -> Markup {
     let subjects = looks.of_study(study);
     html! {

@@ -1,7 +1,7 @@
 //! A drawing of lines: axes, one group for each line, and names beside their ends.
 //!
-//! Each line is drawn into a group of its own, with its name and figures as the title that a browser shows, so that the style sheet
-//! can hide it or the others.
+//! Each line is drawn into a group of its own, with its name and figures as the title that a
+//! browser shows, so that the style sheet can hide it or the others.
 
 use std::error::Error;
 use std::ops::Range;
@@ -266,7 +266,8 @@ fn mesh(chart: &mut Chart<'_>, below: &str) -> Drawn {
     Ok(())
 }
 
-/// Moves places apart to at least a row from each other, within a range that is large enough, as little as their order permits.
+/// Moves places apart to at least a row from each other, within a range that is large enough, as
+/// little as their order permits.
 fn spread(wanted: &[i32], range: Range<i32>) -> Vec<i32> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|&index| wanted[index]);

@@ -1,5 +1,5 @@
-//! All figures of a panel: a row for each point and subject, with the median, the least, the most and the ratio to the first
-//! subject in each cell.
+//! All figures of a panel: a row for each point and subject, with the median, the least, the most
+//! and the ratio to the first subject in each cell.
 
 use maud::{Markup, html};
 

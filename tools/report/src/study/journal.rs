@@ -1,8 +1,8 @@
-//! The journal: the results of an unfinished run, in a file that is replaced after every measurement, so that an interrupted run
-//! does not measure them again.
+//! The journal: the results of an unfinished run, in a file that is replaced after every
+//! measurement, so that an interrupted run does not measure them again.
 //!
-//! It has the program and the settings. Measurements of another program or with other settings do not belong to the same run. A
-//! finished run is in its report and is removed from here.
+//! It has the program and the settings. Measurements of another program or with other settings do
+//! not belong to the same run. A finished run is in its report and is removed from here.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -80,7 +80,8 @@ impl Journal {
         }
     }
 
-    /// Returns the figure that the measurements of a study depend on. It is found once, also for a later run.
+    /// Returns the figure that the measurements of a study depend on. It is found once, also for a
+    /// later run.
     ///
     /// # Errors
     ///
@@ -95,7 +96,8 @@ impl Journal {
         Ok(figure)
     }
 
-    /// Makes room for the rounds of each cell, and adds the earlier ones with the facts of their day.
+    /// Makes room for the rounds of each cell, and adds the earlier ones with the facts of their
+    /// day.
     pub(super) fn fill(&self, results: &mut results::Study, rounds: usize) {
         let subjects = &results.subjects;
         let known = self.studies.iter().find(|study| study.name == results.name);

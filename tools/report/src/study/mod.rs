@@ -1,8 +1,9 @@
-//! Runs studies: every round measures each cell once, and every measurement is written to the journal at once, so that an
-//! interrupted run continues where it stopped.
+//! Runs studies: every round measures each cell once, and every measurement is written to the
+//! journal at once, so that an interrupted run continues where it stopped.
 //!
-//! Each round starts one subject further, so that drift (temperature, neighbours, page cache) affects all subjects alike. A
-//! study is finished before the next begins, so that an interrupted run has whole studies to show.
+//! Each round starts one subject further, so that drift (temperature, neighbours, page cache)
+//! affects all subjects alike. A study is finished before the next begins, so that an interrupted
+//! run has whole studies to show.
 
 mod facts;
 mod journal;
@@ -23,7 +24,8 @@ use crate::results::{self, Facts, Round, significant};
 use crate::tell;
 use progress::Progress;
 
-/// A cell that failed in this many rounds is not tried again: each attempt may take as long as the timeout of a server.
+/// A cell that failed in this many rounds is not tried again: each attempt may take as long as the
+/// timeout of a server.
 pub const FAILURES_MAX: usize = 2;
 /// Length of a reason, which has to fit under a table.
 const REASON_CHARS_MAX: usize = 300;

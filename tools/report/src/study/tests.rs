@@ -11,8 +11,9 @@ use super::*;
 use crate::measure::quiet::Usage;
 use crate::results::{Better, Metric, Panel, Point, Subject};
 
-/// Returns a study of two panels, and the number of its measurements. The second panel has no subject `b`, and the subject
-/// `weak` always fails. `stops_at`: the measurement that fails as if by Ctrl-C, which it sets.
+/// Returns a study of two panels, and the number of its measurements. The second panel has no
+/// subject `b`, and the subject `weak` always fails. `stops_at`: the measurement that fails as if
+/// by Ctrl-C, which it sets.
 fn asked(
     subjects: &[&str],
     stops_at: Option<(usize, Arc<AtomicBool>)>,

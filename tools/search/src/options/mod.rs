@@ -27,7 +27,8 @@ pub struct Options {
     #[command(flatten)]
     pub(crate) order: Order,
 
-    /// Pattern and paths. The first one is a path as well if -e, -f, --files or --type-list is given.
+    /// Pattern and paths. The first one is a path as well if -e, -f, --files or --type-list is
+    /// given.
     #[arg(value_name = "PATTERN] [PATH")]
     pub(crate) positional: Vec<OsString>,
 

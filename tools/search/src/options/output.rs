@@ -173,7 +173,8 @@ pub(crate) struct OutputOptions {
     #[arg(long, hide = true, overrides_with_all = ["sort", "sortr"])]
     pub(crate) sort_files: bool,
 
-    /// Print each line as soon as it is found in the only file, and each result of several (default on a terminal)
+    /// Print each line as soon as it is found in the only file, and each result of several (default
+    /// on a terminal)
     #[arg(long, overrides_with = "block_buffered")]
     pub(crate) line_buffered: bool,
 
@@ -205,7 +206,8 @@ pub(super) const MODES: [&str; 7] = [
     "type_list",
 ];
 
-/// When to print colors. The variants have no doc comments, which would switch `--help` to its long form.
+/// When to print colors. The variants have no doc comments, which would switch `--help` to its long
+/// form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
     Auto,

@@ -110,7 +110,8 @@ pub(crate) struct PatternOptions {
     pub(crate) pcre2_version: bool,
 }
 
-/// The engine of regular expressions. The variants have no doc comments, which would switch `--help` to its long form.
+/// The engine of regular expressions. The variants have no doc comments, which would switch
+/// `--help` to its long form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
     Default,

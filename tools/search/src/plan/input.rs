@@ -5,7 +5,8 @@ use grep_searcher::{BinaryDetection, Encoding, SearcherBuilder};
 
 use crate::options::Options;
 
-/// Maximum length of a line in bytes. A longer one is an error, so that a search cannot take all memory.
+/// Maximum length of a line in bytes. A longer one is an error, so that a search cannot take all
+/// memory.
 pub(crate) const LINE_MAX: usize = 128 * 1024 * 1024;
 
 /// The byte that makes a file binary.

@@ -1,4 +1,5 @@
-//! The plan of a search, resolved from its options: everything that can be wrong with them is found here.
+//! The plan of a search, resolved from its options: everything that can be wrong with them is found
+//! here.
 
 mod patterns;
 
@@ -51,9 +52,11 @@ pub(crate) struct Plan {
     pub(crate) searcher: SearcherBuilder,
     /// `true` if matches may span lines, for which a file has to be in memory.
     pub(crate) is_multiline: bool,
-    /// `true` if a pattern may look for the beginning of the text. Where that is depends on how a text is searched.
+    /// `true` if a pattern may look for the beginning of the text. Where that is depends on how a
+    /// text is searched.
     pub(crate) has_text_anchor: bool,
-    /// `true` if only the number of lines that match is wanted of a file, so that it can be searched in parts.
+    /// `true` if only the number of lines that match is wanted of a file, so that it can be
+    /// searched in parts.
     pub(crate) counts_lines: bool,
     /// For files found in directories.
     pub(crate) found_binary: BinaryDetection,
@@ -76,8 +79,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// An error without a kind if there is no pattern, if a pattern, glob, type or encoding is invalid, or if a file of patterns
-    /// cannot be read.
+    /// An error without a kind if there is no pattern, if a pattern, glob, type or encoding is
+    /// invalid, or if a file of patterns cannot be read.
     pub(crate) fn new(options: &Options) -> anyhow::Result<Plan> {
         let mut positional = options.positional.iter().cloned();
         let mode = mode(options);

@@ -64,7 +64,8 @@ fn utf8(pattern: OsString) -> anyhow::Result<String> {
     pattern.into_string().map_err(refused)
 }
 
-/// Returns `true` for a pattern with `\A`, or with a `^` that flags such as `(?-m)` have made mean the same.
+/// Returns `true` for a pattern with `\A`, or with a `^` that flags such as `(?-m)` have made mean
+/// the same.
 pub(super) fn has_text_anchor(pattern: &str) -> bool {
     let mut groups = pattern.split("(?").skip(1);
     let resets_lines = |group: &str| {

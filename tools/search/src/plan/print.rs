@@ -140,7 +140,8 @@ fn colors(options: &Options, to_terminal: bool) -> bool {
     }
 }
 
-/// Returns `false` for terminals without colors, and for users without the wish for them (<https://no-color.org>).
+/// Returns `false` for terminals without colors, and for users without the wish for them
+/// (<https://no-color.org>).
 fn environment_wants_colors() -> bool {
     let refuses = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     !refuses && std::env::var_os("TERM").is_some_and(|terminal| terminal != "dumb")

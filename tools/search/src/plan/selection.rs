@@ -46,12 +46,14 @@ impl Selection {
         self.hidden && !self.ignore.dot && !self.ignore.vcs && self.excludes_nothing_itself()
     }
 
-    /// Returns `true` if only ignore files that are found, and names of hidden files, exclude anything.
+    /// Returns `true` if only ignore files that are found, and names of hidden files, exclude
+    /// anything.
     pub(crate) fn has_only_found_rules(&self) -> bool {
         !self.ignore.outside_git && self.excludes_nothing_itself()
     }
 
-    /// Returns `true` if no option but those about found ignore files and hidden files excludes anything.
+    /// Returns `true` if no option but those about found ignore files and hidden files excludes
+    /// anything.
     fn excludes_nothing_itself(&self) -> bool {
         self.ignore.named.is_empty()
             && self.max_depth.is_none()

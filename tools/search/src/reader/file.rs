@@ -91,14 +91,15 @@ impl<'a> Reader<'a> {
         self.stream(&mut Ahead::new(file, buffer, count, false), binary, false)
     }
 
-    /// Waits until one of the large files is searched no more. Ordered results wait for each other, and so must not wait for a place
-    /// that a later one has.
+    /// Waits until one of the large files is searched no more. Ordered results wait for each other,
+    /// and so must not wait for a place that a later one has.
     fn stream_place(&self) -> Option<SemaphorePermit<'a>> {
         let search = self.search;
         (!search.plan.is_sorted()).then(|| search.streams.acquire())
     }
 
-    /// Searches the output of a program in place of the file. Returns `None` if there is no program for it.
+    /// Searches the output of a program in place of the file. Returns `None` if there is no program
+    /// for it.
     fn program(
         &mut self,
         programs: &Programs,
@@ -124,8 +125,8 @@ impl<'a> Reader<'a> {
         file
     }
 
-    /// Searches a stream. Lines of one that may never end are printed before each wait for the next ones, as are those of a single
-    /// file if lines are not collected.
+    /// Searches a stream. Lines of one that may never end are printed before each wait for the next
+    /// ones, as are those of a single file if lines are not collected.
     fn stream(
         &mut self,
         stream: &mut dyn Read,
@@ -151,8 +152,9 @@ impl<'a> Reader<'a> {
 
     /// Searches the text of a whole file.
     fn whole(&mut self, text: &[u8], binary: &BinaryDetection) -> io::Result<Found> {
-        // The search of a slice looks for NUL bytes only at its beginning and in matching lines, so its result would
-        // depend on the size of the file. So would that of a search for the beginning of the text.
+        // The search of a slice looks for NUL bytes only at its beginning and in matching lines, so
+        // its result would depend on the size of the file. So would that of a search for the
+        // beginning of the text.
         if is_binary(text, binary) || self.search.plan.has_text_anchor {
             return self.stream(&mut &text[..], binary, false);
         }

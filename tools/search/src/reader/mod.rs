@@ -27,16 +27,18 @@ use crate::queue::Work;
 use crate::search::Search;
 use crate::task::{Target, Task};
 
-/// Results are collected up to this size before they are written, but not for longer than [`DELAY_MAX`].
+/// Results are collected up to this size before they are written, but not for longer than
+/// [`DELAY_MAX`].
 const PAGE_BYTES: usize = 32 * 1024;
 /// Maximum delay of results: people notice a longer one.
 const DELAY_MAX: Duration = Duration::from_millis(50);
 
-/// Number of times that a reader's worker was idle, beyond those that it was not, after which there is another reader. A single
-/// time may be due to another process on the CPU.
+/// Number of times that a reader's worker was idle, beyond those that it was not, after which there
+/// is another reader. A single time may be due to another process on the CPU.
 const WAITS_MIN: u32 = 4;
 
-/// Queues a file, or starts a reader of its own for a pipe: one of the others would search no other file until the pipe ends.
+/// Queues a file, or starts a reader of its own for a pipe: one of the others would search no other
+/// file until the pipe ends.
 pub(crate) fn add_task<'scope>(
     search: &'scope Search<'_>,
     scope: &'scope Scope<'scope, '_>,
@@ -120,7 +122,8 @@ struct Reader<'a> {
     printed_at: Instant,
     /// When the reader has taken its last files.
     since: SystemTime,
-    /// Number of times that the worker was idle while the reader had files, less those that it was not.
+    /// Number of times that the worker was idle while the reader had files, less those that it was
+    /// not.
     waits: u32,
 }
 

@@ -15,7 +15,8 @@ use super::target;
 
 pub(crate) use view::View;
 
-/// Maximum number of entries that are read and sorted: some 10 MB for each request, of which the pool performs few at a time.
+/// Maximum number of entries that are read and sorted: some 10 MB for each request, of which the
+/// pool performs few at a time.
 const ENTRIES_MAX: usize = 100_000;
 
 #[derive(Debug)]

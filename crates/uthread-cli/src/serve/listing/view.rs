@@ -1,7 +1,8 @@
-//! The order of a listing, and the page of it, by the query of the request: `?sort=size&order=desc&page=2`.
+//! The order of a listing, and the page of it, by the query of the request:
+//! `?sort=size&order=desc&page=2`.
 //!
-//! What a query does not say, or says in another way, has its default: a link with a query of some other program still shows the
-//! directory.
+//! What a query does not say, or says in another way, has its default: a link with a query of some
+//! other program still shows the directory.
 
 use std::cmp::{Ordering, Reverse};
 use std::fmt::Write;
@@ -75,7 +76,8 @@ impl View {
         start..entries.min(start + PAGE_ENTRIES)
     }
 
-    /// Appends the head of the table, whose names are links that sort by the column, and then the other way round.
+    /// Appends the head of the table, whose names are links that sort by the column, and then the
+    /// other way round.
     pub(super) fn push_head(self, body: &mut String) {
         body.push_str("<thead><tr>");
         self.push_column(Key::Name, "Name", "", body);

@@ -76,7 +76,8 @@ fn no_technique_verifies_what_fio_writes() {
     }
 }
 
-/// Runs two scenarios with a stand-in for `fio` that has this body, and checks exit code, last lines and the results.
+/// Runs two scenarios with a stand-in for `fio` that has this body, and checks exit code, last
+/// lines and the results.
 fn lost(body: &str, only: &str, expected: &[&str], measurements: &[usize]) {
     let (disk, output) = (folder(), folder());
     let json = output.path().join("a.json");

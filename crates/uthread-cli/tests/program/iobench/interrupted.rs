@@ -1,4 +1,5 @@
-//! Ctrl-C: no file stays, and what was measured has been written. `kill -9`: nothing goes on measuring.
+//! Ctrl-C: no file stays, and what was measured has been written. `kill -9`: nothing goes on
+//! measuring.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,5 @@
-//! `uthread iobench` with few requests to small files: its results, its refusals, and what it leaves behind.
+//! `uthread iobench` with few requests to small files: its results, its refusals, and what it
+//! leaves behind.
 
 mod fio;
 mod interrupted;
@@ -47,7 +48,8 @@ fn run(command: &mut Command) -> (i32, String) {
     (output.status.code().unwrap(), errors)
 }
 
-/// Returns `true` if it could not start because of the disk of the build or of missing permissions, and says so.
+/// Returns `true` if it could not start because of the disk of the build or of missing permissions,
+/// and says so.
 fn is_skipped(code: i32, errors: &str) -> bool {
     let is_skipped = code == CANNOT_START && (errors.contains("--dir") || errors.contains("root"));
     if is_skipped {

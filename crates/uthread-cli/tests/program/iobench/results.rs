@@ -17,7 +17,8 @@ const SCENARIOS: [(&str, &str); 9] = [
     ("urgent-echoes", "rivals"),
 ];
 
-/// Checks that every measured subject has a figure of a metric above zero at each point. Returns their names.
+/// Checks that every measured subject has a figure of a metric above zero at each point. Returns
+/// their names.
 pub(super) fn measured<'a>(study: &'a Value, metric: &str) -> Vec<&'a str> {
     let panel = &study["panels"][0];
     let metrics = panel["metrics"].as_array().unwrap();

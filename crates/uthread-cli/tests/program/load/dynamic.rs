@@ -6,7 +6,8 @@ use std::thread;
 
 use super::{assert_all_right, errors, load, report};
 
-/// Serves `POST` requests with a body of 5 bytes by chunks that change from response to response, and all others by 404.
+/// Serves `POST` requests with a body of 5 bytes by chunks that change from response to response,
+/// and all others by 404.
 fn serve_dynamic() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -17,7 +17,8 @@ use crate::harness::{Program, command};
 /// Short, and without a warm-up.
 const QUICK: [&str; 3] = ["--duration=200ms", "--warm-up=0s", "--json"];
 
-/// Messages that fall due in that time at 50 per second with one worker: the schedule is the same in every run.
+/// Messages that fall due in that time at 50 per second with one worker: the schedule is the same
+/// in every run.
 const DUE: u64 = 16;
 
 fn load(kind: &str, address: &str, options: &[&str]) -> Output {

@@ -1,4 +1,5 @@
-//! The command lines of the program whose figures were published, concurrency-demo-benchmarks, work as they are.
+//! The command lines of the program whose figures were published, concurrency-demo-benchmarks, work
+//! as they are.
 
 use super::model;
 use crate::harness::site;

@@ -1,4 +1,5 @@
-//! `--real` runs the scenario on each driver, beside the model. Counts are exact, and times have wide bounds: the machine may be busy.
+//! `--real` runs the scenario on each driver, beside the model. Counts are exact, and times have
+//! wide bounds: the machine may be busy.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;

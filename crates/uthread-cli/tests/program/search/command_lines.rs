@@ -1,4 +1,5 @@
-//! Whole command lines: those that editors and pickers pass, options from a file, and that the last of several decides.
+//! Whole command lines: those that editors and pickers pass, options from a file, and that the last
+//! of several decides.
 
 use super::options::{check, output};
 use crate::harness::{command, site};

@@ -63,7 +63,8 @@ fn limited(driver: &str, limit: &str, arguments: &[&str], folder: &Path) -> Outp
     command.output().unwrap()
 }
 
-/// Files behind those that could not be opened were lost: 33,807 of 39,403 were searched with 32 workers and 1024 descriptors.
+/// Files behind those that could not be opened were lost: 33,807 of 39,403 were searched with 32
+/// workers and 1024 descriptors.
 #[test]
 fn few_descriptors_are_enough_for_all_files() {
     let (files, expected) = tree();
@@ -155,7 +156,8 @@ fn too_few_descriptors_are_an_error_before_the_search() {
     }
 }
 
-/// Descriptors may run out although the search has counted them: all processes of the machine share the kernel's table of files.
+/// Descriptors may run out although the search has counted them: all processes of the machine share
+/// the kernel's table of files.
 #[test]
 fn a_file_waits_for_a_free_descriptor() {
     let files = site(&[("folder/", ""), ("last/file", "text\n")]);

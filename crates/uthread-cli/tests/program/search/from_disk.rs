@@ -1,4 +1,5 @@
-//! Files that are not in memory: readers notice it and read several at a time by the thread pool. What is found is the same.
+//! Files that are not in memory: readers notice it and read several at a time by the thread pool.
+//! What is found is the same.
 
 use std::fmt::Write;
 use std::fs::{self, File};

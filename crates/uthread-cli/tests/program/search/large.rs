@@ -1,5 +1,5 @@
-//! Large files, which several workers search in parts where only the number of lines matters: what is found is what ripgrep
-//! finds.
+//! Large files, which several workers search in parts where only the number of lines matters: what
+//! is found is what ripgrep finds.
 
 use std::fs;
 

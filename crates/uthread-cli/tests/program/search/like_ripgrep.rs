@@ -1,5 +1,5 @@
-//! Comparison with ripgrep: the same arguments and tree give the same lines, messages and exit code. Without ripgrep, nothing is
-//! compared.
+//! Comparison with ripgrep: the same arguments and tree give the same lines, messages and exit
+//! code. Without ripgrep, nothing is compared.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -75,8 +75,8 @@ const OPTIONS: [&str; 58] = [
     "-l -c",
 ];
 
-/// Options of editors and pickers: the layout of the results and the choice of files, which depend on no pattern. Each is compared with one
-/// pattern on one driver.
+/// Options of editors and pickers: the layout of the results and the choice of files, which depend
+/// on no pattern. Each is compared with one pattern on one driver.
 const LAYOUTS: [&str; 26] = [
     "--vimgrep -M 200",
     "-p",
@@ -156,8 +156,8 @@ fn ours(arguments: &[&str], driver: &str, folder: &Path) -> Ended {
     ended(&mut command, folder, "uthread: ")
 }
 
-/// Runs ripgrep in the order of the paths: in another one, what it finds in binary files depends on the files before. Without
-/// memory maps, too, as it would find more of them there.
+/// Runs ripgrep in the order of the paths: in another one, what it finds in binary files depends on
+/// the files before. Without memory maps, too, as it would find more of them there.
 fn theirs(rg: &str, arguments: &[&str], folder: &Path) -> Ended {
     let mut command = Command::new(rg);
     command.args(["--no-config", "--no-mmap"]).args(arguments);
@@ -197,7 +197,8 @@ pub(super) fn compare(arguments: &[&str], driver: &str, folder: &Path) {
     assert_same(&our, &their, &described);
 }
 
-/// Compares the options with patterns. Each of them on one driver and with one pattern, as all would take long.
+/// Compares the options with patterns. Each of them on one driver and with one pattern, as all
+/// would take long.
 fn compare_options(driver: usize) {
     let mut corpus = Corpus::new(1);
     let mut patterns = vec![

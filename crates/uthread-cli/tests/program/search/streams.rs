@@ -1,4 +1,5 @@
-//! Pipes that stay open: their lines are printed as they are found, nobody waits for them, and Ctrl-C loses nothing.
+//! Pipes that stay open: their lines are printed as they are found, nobody waits for them, and
+//! Ctrl-C loses nothing.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -77,7 +78,8 @@ fn lines_are_printed_while_the_pipe_is_open() {
     }
 }
 
-/// Some were in the hands of a reader of a pipe, and pipes had the places of readers and of long files.
+/// Some were in the hands of a reader of a pipe, and pipes had the places of readers and of long
+/// files.
 #[test]
 fn other_files_do_not_wait_for_pipes() {
     let files = site(&[("a", "text\n"), ("folder/b", "text\n")]);
@@ -218,7 +220,8 @@ fn an_interrupt_prints_what_was_found_in_the_file_that_is_searched() {
     }
 }
 
-/// Shells start a program in the background like this, so that Ctrl-C ends only the one in the foreground.
+/// Shells start a program in the background like this, so that Ctrl-C ends only the one in the
+/// foreground.
 #[test]
 fn an_ignored_interrupt_stays_ignored() {
     let files = site(&[]);

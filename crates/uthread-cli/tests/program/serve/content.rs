@@ -212,7 +212,8 @@ fn a_file_that_shrank_ends_the_connection() {
     let mut client = program.connect();
     client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.response_head().status, 200);
-    // The file has more than the socket's buffers hold, because the client has read nothing of the body.
+    // The file has more than the socket's buffers hold, because the client has read nothing of the
+    // body.
     fs::OpenOptions::new()
         .write(true)
         .open(&path)

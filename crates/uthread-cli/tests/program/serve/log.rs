@@ -54,7 +54,8 @@ fn a_reader_that_is_slow_loses_nothing() {
     let path = "x".repeat(4000);
     let (answered, answers) = mpsc::channel();
     let writer = thread::spawn(move || {
-        // 4 MB of log lines: more than the pipe and the server's buffer hold, so requests wait until the log is read.
+        // 4 MB of log lines: more than the pipe and the server's buffer hold, so requests wait
+        // until the log is read.
         for _ in 0..REQUESTS {
             client.send(format!("HEAD /{path} HTTP/1.1\r\nHost: a\r\n\r\n"));
             assert_eq!(client.response_head().status, 404);

@@ -1,8 +1,10 @@
-//! Requests that two servers in a row could read differently: each is refused, and the connection ends.
+//! Requests that two servers in a row could read differently: each is refused, and the connection
+//! ends.
 
 use crate::harness::Program;
 
-/// Sends the bytes; expects one valid response with this status, and then the end of the connection.
+/// Sends the bytes; expects one valid response with this status, and then the end of the
+/// connection.
 fn check(program: &Program, bytes: &str, status: u16) {
     let mut client = program.connect();
     client.send(bytes);

@@ -1,4 +1,5 @@
-//! Every file of a tree, fetched over several lasting connections at once, is the file byte for byte.
+//! Every file of a tree, fetched over several lasting connections at once, is the file byte for
+//! byte.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -42,7 +43,8 @@ fn every_file_of_a_tree_arrives_as_it_is() {
     assert!(next.into_inner() > files.len());
 }
 
-/// Writes a file of each name and a further size into each folder. Returns their paths below `root` and their contents.
+/// Writes a file of each name and a further size into each folder. Returns their paths below `root`
+/// and their contents.
 fn fill(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
     for folder in FOLDERS {

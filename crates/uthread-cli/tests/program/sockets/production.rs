@@ -1,4 +1,5 @@
-//! The configurations in the guide's chapter on production: their programs accept them, and they do what it says.
+//! The configurations in the guide's chapter on production: their programs accept them, and they do
+//! what it says.
 
 use std::fs;
 use std::net::SocketAddr;

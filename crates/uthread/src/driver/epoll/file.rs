@@ -26,7 +26,8 @@ pub(super) enum Attempt {
     Blocks(usize),
 }
 
-/// Returns the descriptor and the readiness that an operation waits for, if there are events for it.
+/// Returns the descriptor and the readiness that an operation waits for, if there are events for
+/// it.
 pub(super) fn interest<'a>(operation: &FileOperation<'a>) -> Option<(Descriptor<'a>, Interest)> {
     match operation {
         FileOperation::Read { file, .. } | FileOperation::ReadVectored { file, .. } => {
@@ -120,8 +121,8 @@ fn try_open(directory: BorrowedFd<'_>, path: &CStr, how: &OpenHow) -> Attempt {
 
 /// Transfers bytes by non-blocking calls, advancing the operation past the bytes that are done.
 ///
-/// A file without readiness, such as one on a disk, is read or written completely, as far as its data is in
-/// memory. A file with readiness, such as a pipe, transfers the available bytes.
+/// A file without readiness, such as one on a disk, is read or written completely, as far as its
+/// data is in memory. A file with readiness, such as a pipe, transfers the available bytes.
 fn transfer<O>(
     file: Descriptor<'_>,
     direction: PollFlags,

@@ -8,8 +8,9 @@
 //!     would block      a pool thread performs it, as epoll cannot wait for it: for example a disk
 //! ```
 //!
-//! If completions are shared, another worker that reaps also polls for events and retries the operations that
-//! wait for them. An operation that has to wait then gathers first, as its fiber has to leave its stack.
+//! If completions are shared, another worker that reaps also polls for events and retries the
+//! operations that wait for them. An operation that has to wait then gathers first, as its fiber
+//! has to leave its stack.
 
 mod file;
 mod returned;
@@ -48,12 +49,14 @@ use crate::resource::descriptor::Descriptor;
 /// Number of operations that gather before they are tried: about the maximum of a scheduler round.
 const GATHERED_MAX: usize = 256;
 
-/// Mean time for each send of a round, from which sends gather: more than a message takes that is only received and sent. Such
-/// messages find the code of the kernel in the cache anyway, and each send is a system call all the same.
+/// Mean time for each send of a round, from which sends gather: more than a message takes that is
+/// only received and sent. Such messages find the code of the kernel in the cache anyway, and each
+/// send is a system call all the same.
 const GATHERED_SEND_TIME_MIN: Duration = Duration::from_micros(20);
 
-/// Number of successive waits that end without a poll for events because an operation is done. A fiber whose
-/// calls all succeed at once must not starve the others; the response to one request needs one such wait.
+/// Number of successive waits that end without a poll for events because an operation is done. A
+/// fiber whose calls all succeed at once must not starve the others; the response to one request
+/// needs one such wait.
 const BLIND_WAITS_MAX: u32 = 4;
 
 /// Distinguishes a wake-up from the events of descriptors, whose numbers are lower.
@@ -90,7 +93,8 @@ struct Core {
 
 struct State {
     interests: InterestTable<Operation<'static>>,
-    /// The priority of what is passed to the pool. An operation that has waited for an event is normal then.
+    /// The priority of what is passed to the pool. An operation that has waited for an event is
+    /// normal then.
     priority: Priority,
     /// Operations passed to the pool.
     pooled: Latest<Ticket>,
@@ -416,8 +420,8 @@ impl Core {
                 Attempt::Done(result) => Progress::Done(result),
                 Attempt::NotReady(fd, interest) => Progress::Waits(fd, interest),
                 Attempt::Blocks(done) => {
-                    // SAFETY: this is all of the operation that is accessed from now on, so the contract for the whole
-                    // holds for it.
+                    // SAFETY: this is all of the operation that is accessed from now on, so the
+                    // contract for the whole holds for it.
                     let file = unsafe { Waiting::new(NonNull::from(operation), token) };
                     return self.send_to_pool(state, file, done);
                 }
@@ -451,8 +455,8 @@ impl Core {
         state.pooled.insert(token, ticket);
     }
 
-    /// Polls for events, waiting at most `timeout` for the first, and advances the operations that they
-    /// concern.
+    /// Polls for events, waiting at most `timeout` for the first, and advances the operations that
+    /// they concern.
     fn look(self: &Arc<Core>, timeout: Option<Duration>) {
         let mut events = Events::new();
         let events = events.wait(self.epoll.as_fd(), timeout, EVENTS_MAX);

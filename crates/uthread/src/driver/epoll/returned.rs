@@ -14,8 +14,8 @@ impl<T> Default for Returned<T> {
 }
 
 impl<T> Returned<T> {
-    /// Adds a result. Returns `true` if it is the first, so that the caller must wake the worker: one wake-up
-    /// serves all results that arrive before the worker takes them.
+    /// Adds a result. Returns `true` if it is the first, so that the caller must wake the worker:
+    /// one wake-up serves all results that arrive before the worker takes them.
     pub(crate) fn give(&self, result: T) -> bool {
         let mut results = self.lock();
         results.push(result);

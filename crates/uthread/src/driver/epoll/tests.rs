@@ -200,7 +200,8 @@ fn a_file_whose_owner_has_changed_is_watched_still() {
     );
 }
 
-/// The kernel reports an end once. A wait of another owner for space once made the driver forget it.
+/// The kernel reports an end once. A wait of another owner for space once made the driver forget
+/// it.
 #[test]
 fn an_end_is_remembered_when_the_owner_has_changed() {
     let mut both = Both::new();
@@ -304,7 +305,8 @@ fn two_instances_hear_of_the_same_file() {
     }
 }
 
-/// One fiber reads on one worker, another on a second worker, and a third on the first worker again.
+/// One fiber reads on one worker, another on a second worker, and a third on the first worker
+/// again.
 #[test]
 fn a_waiter_is_not_forgotten_while_others_use_the_file() {
     let (mut one, mut other) = (Both::new(), Both::new());

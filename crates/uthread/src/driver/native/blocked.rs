@@ -1,5 +1,5 @@
-//! Detects whether a thread of this process is blocked in the kernel, and in what, by reading `/proc`: the
-//! thread itself has no costs.
+//! Detects whether a thread of this process is blocked in the kernel, and in what, by reading
+//! `/proc`: the thread itself has no costs.
 
 use std::fs;
 use std::time::Duration;
@@ -33,8 +33,8 @@ impl Task {
         Task(gettid())
     }
 
-    /// Returns the kind of call in which the thread is blocked, or `None` if it runs or the kernel does not
-    /// reveal it.
+    /// Returns the kind of call in which the thread is blocked, or `None` if it runs or the kernel
+    /// does not reveal it.
     pub(crate) fn blocked(self) -> Option<Blocked> {
         // The number of the system call is exact, but some kernels do not reveal it.
         self.read("syscall")
@@ -42,8 +42,8 @@ impl Task {
             .unwrap_or_else(|| self.read("stat").and_then(|text| by_state(&text)))
     }
 
-    /// Returns the place at which the thread continues. Returns `None` if it is not blocked in this kind of call, or if the kernel
-    /// does not reveal the place.
+    /// Returns the place at which the thread continues. Returns `None` if it is not blocked in this
+    /// kind of call, or if the kernel does not reveal the place.
     #[cfg(feature = "backtrace")]
     pub(super) fn position(self, blocked: Blocked) -> Option<Position> {
         let text = self.read("syscall")?;
@@ -169,7 +169,8 @@ fn name(number: libc::c_long) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
-/// Parses a text such as `1234 (a name) S ..`: the state follows the name, which may contain any characters.
+/// Parses a text such as `1234 (a name) S ..`: the state follows the name, which may contain any
+/// characters.
 fn by_state(text: &str) -> Option<Blocked> {
     let (_, rest) = text.rsplit_once(") ")?;
     rest.starts_with(['S', 'D']).then_some(Blocked::Other(None))

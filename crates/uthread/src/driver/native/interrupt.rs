@@ -1,8 +1,9 @@
 //! Interrupting the system call of a thread, so that its wait can be cancelled.
 //!
-//! This uses the signal SIGURG, which programs ignore unless they handle urgent data. The installed handler
-//! does nothing and has no SA_RESTART, so the call fails with `EINTR`. A thread that is about to make its
-//! call misses the signal, so the canceller repeats it until the thread has noticed.
+//! This uses the signal SIGURG, which programs ignore unless they handle urgent data. The installed
+//! handler does nothing and has no SA_RESTART, so the call fails with `EINTR`. A thread that is
+//! about to make its call misses the signal, so the canceller repeats it until the thread has
+//! noticed.
 #![allow(
     unsafe_code,
     reason = "signals to one thread, which no crate of ours has"
@@ -19,7 +20,8 @@ extern "C" fn ignore(_: libc::c_int) {}
 /// A thread whose system calls can be interrupted.
 pub(crate) struct Interruptible(libc::pthread_t);
 
-// SAFETY: it names a thread, and `pthread_kill(3)` takes that name in any thread. musl's is a pointer, which is not followed here.
+// SAFETY: it names a thread, and `pthread_kill(3)` takes that name in any thread. musl's is a
+// pointer, which is not followed here.
 unsafe impl Send for Interruptible {}
 
 impl Interruptible {
@@ -44,8 +46,8 @@ impl Interruptible {
     ///
     /// The thread has not ended.
     pub(crate) unsafe fn interrupt(&self) {
-        // SAFETY: the thread is alive, by the caller's contract. An error is ignored, as the signal is
-        // repeated.
+        // SAFETY: the thread is alive, by the caller's contract. An error is ignored, as the signal
+        // is repeated.
         unsafe { libc::pthread_kill(self.0, SIGNAL) };
     }
 }

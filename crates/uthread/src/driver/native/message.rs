@@ -1,5 +1,5 @@
-//! Messages by `recvmsg` and `sendmsg`, which `rustix` supports only with its own types of buffers and
-//! addresses.
+//! Messages by `recvmsg` and `sendmsg`, which `rustix` supports only with its own types of buffers
+//! and addresses.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -18,7 +18,8 @@ pub(in crate::driver) fn receive(
     wait: bool,
 ) -> rustix::io::Result<u32> {
     let flags = receive_message_flags(peek) | if wait { 0 } else { libc::MSG_DONTWAIT };
-    // SAFETY: the message borrows everything that the header points to, mutably where the kernel writes.
+    // SAFETY: the message borrows everything that the header points to, mutably where the kernel
+    // writes.
     let result = unsafe { libc::recvmsg(socket.as_raw_fd(), message.as_ptr(), flags) };
     count_or_errno(result)
 }
@@ -31,7 +32,8 @@ pub(crate) fn send(
     wait: bool,
 ) -> rustix::io::Result<u32> {
     let flags = libc::MSG_NOSIGNAL | if wait { 0 } else { libc::MSG_DONTWAIT };
-    // SAFETY: the message borrows everything that the header points to, and the kernel only reads it.
+    // SAFETY: the message borrows everything that the header points to, and the kernel only reads
+    // it.
     let result = unsafe { libc::sendmsg(socket.as_raw_fd(), message.as_ptr(), flags) };
     count_or_errno(result)
 }

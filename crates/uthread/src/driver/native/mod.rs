@@ -58,12 +58,13 @@ pub(crate) enum Interrupted {
     Cancelled,
     /// Retry.
     Again,
-    /// Behave as `std`: reads and writes return the error, so that a program can check a flag that its
-    /// handler has set.
+    /// Behave as `std`: reads and writes return the error, so that a program can check a flag that
+    /// its handler has set.
     Reported,
 }
 
-/// Performs the operation on the calling thread. Calls `interrupted` after a signal to decide how to react.
+/// Performs the operation on the calling thread. Calls `interrupted` after a signal to decide how
+/// to react.
 ///
 /// # Errors
 ///
@@ -107,8 +108,8 @@ pub(crate) fn sleep_until(deadline: Instant) {
     }
 }
 
-/// Converts a duration to the kernel's form. A duration that is too long is truncated, and the caller waits
-/// again.
+/// Converts a duration to the kernel's form. A duration that is too long is truncated, and the
+/// caller waits again.
 pub(super) fn timespec(duration: Duration) -> Timespec {
     Timespec::try_from(duration).unwrap_or(Timespec {
         tv_sec: i64::MAX,
@@ -134,7 +135,8 @@ fn retries_interruption(operation: &Operation<'_>) -> bool {
     )
 }
 
-/// Returns the events that an operation on a socket waits for, if it reports `EAGAIN` where it would wait.
+/// Returns the events that an operation on a socket waits for, if it reports `EAGAIN` where it
+/// would wait.
 fn awaited_events<'a>(operation: &Operation<'a>) -> Option<(BorrowedFd<'a>, PollFlags)> {
     fn of<'a>(call: &impl Call<'a>) -> Option<(BorrowedFd<'a>, PollFlags)> {
         Some((call.target().fd, call.events()))
@@ -152,8 +154,8 @@ fn awaited_events<'a>(operation: &Operation<'a>) -> Option<(BorrowedFd<'a>, Poll
     }
 }
 
-/// Waits for one of the events and returns those that have occurred, or `EAGAIN` once the deadline has
-/// passed.
+/// Waits for one of the events and returns those that have occurred, or `EAGAIN` once the deadline
+/// has passed.
 fn wait_ready(
     fd: BorrowedFd<'_>,
     events: PollFlags,
@@ -180,8 +182,8 @@ fn call(operation: &mut Operation<'_>, deadline: Deadline) -> rustix::io::Result
     }
 }
 
-/// Waits until a read or write on a descriptor that may wait for others, such as a pipe, will not block, and
-/// shortens the write accordingly.
+/// Waits until a read or write on a descriptor that may wait for others, such as a pipe, will not
+/// block, and shortens the write accordingly.
 fn wait_for_stream(
     operation: &mut FileOperation<'_>,
     deadline: Deadline,
@@ -320,7 +322,8 @@ pub(super) fn count_of(count: usize) -> u32 {
     u32::try_from(count).expect("the kernel moves less than 2 GiB at once")
 }
 
-/// Converts a new descriptor to the result of an operation. The receiver of the result takes ownership.
+/// Converts a new descriptor to the result of an operation. The receiver of the result takes
+/// ownership.
 pub(super) fn result_of(fd: OwnedFd) -> u32 {
     fd.into_raw_fd().cast_unsigned()
 }

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use super::Deadline;
 use crate::op::net::Poll;
 
-/// Waits until one of the polls would complete or the interrupt is raised. Returns `true` if it is raised. A
-/// signal and the deadline end the wait as well.
+/// Waits until one of the polls would complete or the interrupt is raised. Returns `true` if it is
+/// raised. A signal and the deadline end the wait as well.
 ///
 /// # Errors
 ///

@@ -25,12 +25,13 @@ pub(in crate::driver) trait Call<'a> {
     /// Returns the events that the call waits for.
     fn events(&self) -> PollFlags;
 
-    /// Makes the call, which may block only if `wait` is set; an accept blocks if its listener does.
+    /// Makes the call, which may block only if `wait` is set; an accept blocks if its listener
+    /// does.
     ///
     /// # Errors
     ///
-    /// `EAGAIN` if the call would block; `EINPROGRESS` for a connect that would block; any other error that the
-    /// call reports.
+    /// `EAGAIN` if the call would block; `EINPROGRESS` for a connect that would block; any other
+    /// error that the call reports.
     fn call(&mut self, wait: bool) -> rustix::io::Result<u32>;
 
     /// Prepares the descriptor for calls that do not block, if they have no flag for that.
@@ -38,7 +39,8 @@ pub(in crate::driver) trait Call<'a> {
         Ok(())
     }
 
-    /// Returns `true` if the socket has no more data or space at the moment, as the call has transferred `count` bytes.
+    /// Returns `true` if the socket has no more data or space at the moment, as the call has
+    /// transferred `count` bytes.
     fn has_drained(&self, _count: usize) -> bool {
         false
     }
@@ -93,8 +95,8 @@ impl<'a> Call<'a> for Accept<'a> {
         })
     }
 
-    /// `accept` has no flag for a non-blocking call. Calls of this crate still wait, and a conversion to `std`
-    /// restores the mode.
+    /// `accept` has no flag for a non-blocking call. Calls of this crate still wait, and a
+    /// conversion to `std` restores the mode.
     fn make_nonblocking(&self) -> rustix::io::Result<()> {
         if !self.raised_nonblock.load(Ordering::Relaxed) {
             rustix::io::ioctl_fionbio(self.listener.fd, true)?;
@@ -109,7 +111,8 @@ impl<'a> Call<'a> for Accept<'a> {
 }
 
 impl<'a> Call<'a> for Connect<'a> {
-    /// A Unix socket that finds a full queue has no event to wait for: it reports `EAGAIN` to its caller.
+    /// A Unix socket that finds a full queue has no event to wait for: it reports `EAGAIN` to its
+    /// caller.
     const WAITS_AFTER_EAGAIN: bool = false;
 
     fn target(&self) -> Descriptor<'a> {

@@ -1,15 +1,16 @@
-//! The actual type of a socket: the public type does not determine it, as a program may wrap any descriptor.
+//! The actual type of a socket: the public type does not determine it, as a program may wrap any
+//! descriptor.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::resource::descriptor::Descriptor;
 
-/// Returns `true` if a receive that returns fewer bytes than requested has emptied the queue. The kernel is
-/// queried once per descriptor.
+/// Returns `true` if a receive that returns fewer bytes than requested has emptied the queue. The
+/// kernel is queried once per descriptor.
 ///
-/// This holds for plain TCP, except at the mark of urgent data, whose event reports it. It does not hold for
-/// sockets with message boundaries, nor if a protocol above TCP has records, such as TLS in the kernel, or
-/// merges several connections, such as Multipath TCP.
+/// This holds for plain TCP, except at the mark of urgent data, whose event reports it. It does not
+/// hold for sockets with message boundaries, nor if a protocol above TCP has records, such as TLS
+/// in the kernel, or merges several connections, such as Multipath TCP.
 pub(crate) fn drains(socket: Descriptor<'_>) -> bool {
     socket.state.drains(|| is_plain(socket.fd))
 }

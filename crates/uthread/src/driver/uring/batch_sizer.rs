@@ -1,12 +1,12 @@
 //! Chooses how many disk operations gather before they are submitted.
 //!
-//! If operations waited for the end of a round, the disk would be idle while fibers run, and then the fibers
-//! would wait for the disk, as all their reads would start and end together. So direct I/O is submitted in
-//! batches in the middle of a round: the first operation alone, then twice as many each time, as the disk is
-//! busy by then.
+//! If operations waited for the end of a round, the disk would be idle while fibers run, and then
+//! the fibers would wait for the disk, as all their reads would start and end together. So direct
+//! I/O is submitted in batches in the middle of a round: the first operation alone, then twice as
+//! many each time, as the disk is busy by then.
 
-/// Maximum size of a batch. At this size, a submission costs each operation little, and a disk rarely
-/// finishes half of them before the next batch.
+/// Maximum size of a batch. At this size, a submission costs each operation little, and a disk
+/// rarely finishes half of them before the next batch.
 const BATCH_SIZE_MAX: u32 = 16;
 
 /// Sizes the batches of one ring.

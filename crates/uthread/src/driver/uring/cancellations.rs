@@ -1,8 +1,8 @@
 //! Requests to cancel entries, repeated until the entry has ended.
 //!
-//! A request finds nothing while its entry moves from one part of the kernel to another: a connect to a Unix
-//! socket is tried a hundred times before a kernel worker waits for it. If the request were lost, the entry
-//! could wait forever.
+//! A request finds nothing while its entry moves from one part of the kernel to another: a connect
+//! to a Unix socket is tried a hundred times before a kernel worker waits for it. If the request
+//! were lost, the entry could wait forever.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,25 +13,27 @@ use super::user_data::Target;
 use crate::atomic::lock;
 use crate::driver::Token;
 
-/// First pause before a request is repeated that has found nothing, or an entry that the kernel is executing.
-/// It is long enough for the kernel to make progress, and short enough not to delay the end of a runtime.
+/// First pause before a request is repeated that has found nothing, or an entry that the kernel is
+/// executing. It is long enough for the kernel to make progress, and short enough not to delay the
+/// end of a runtime.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// Maximum pause; the pause doubles with each repetition. An entry that the kernel cannot interrupt, such as
-/// a read from a server that does not respond, must not keep the worker busy.
+/// Maximum pause; the pause doubles with each repetition. An entry that the kernel cannot
+/// interrupt, such as a read from a server that does not respond, must not keep the worker busy.
 const PAUSE_MAX: Duration = Duration::from_millis(64);
 
-/// The requests to cancel of one ring. Both ends of the ring use it; the reaping end may be on another
-/// thread.
+/// The requests to cancel of one ring. Both ends of the ring use it; the reaping end may be on
+/// another thread.
 ///
 /// Every operation passed to [`cancel`](Cancellations::cancel) must be passed to
-/// [on_end](Cancellations::on_end) when its last completion is handed out: its requests are repeated until
-/// then.
+/// [on_end](Cancellations::on_end) when its last completion is handed out: its requests are
+/// repeated until then.
 #[derive(Default)]
 pub(in crate::driver) struct Cancellations {
     state: Mutex<State>,
-    /// `true` if requests are due. Relaxed, like the next: a cancellation comes from the worker itself or
-    /// with a completion, and reaping is locked against the worker's cancellations and its wait (`Reactor`).
+    /// `true` if requests are due. Relaxed, like the next: a cancellation comes from the worker
+    /// itself or with a completion, and reaping is locked against the worker's cancellations and
+    /// its wait (`Reactor`).
     has_due: AtomicBool,
     /// `true` if there are cancelled operations that have not ended.
     has_awaited: AtomicBool,
@@ -41,7 +43,8 @@ pub(in crate::driver) struct Cancellations {
 struct State {
     /// Cancelled single-entry operations that have not ended.
     awaited: HashSet<Token>,
-    /// Entries to be cancelled now. At most as many per entry in flight as its operation has entries.
+    /// Entries to be cancelled now. At most as many per entry in flight as its operation has
+    /// entries.
     now: Vec<Target>,
     /// Entries to be cancelled again, at this time at the earliest.
     later: Vec<Target>,
@@ -51,7 +54,8 @@ struct State {
 }
 
 impl Cancellations {
-    /// Cancels a single-entry operation, which must be in flight. Does nothing if it was cancelled before.
+    /// Cancels a single-entry operation, which must be in flight. Does nothing if it was cancelled
+    /// before.
     pub(in crate::driver) fn cancel(&self, token: Token) {
         let mut state = self.lock();
         if state.awaited.insert(token) {
@@ -146,8 +150,8 @@ impl Cancellations {
         }
     }
 
-    /// Returns `true` if every cancelled operation has ended. A request may still be due then, but is not
-    /// repeated.
+    /// Returns `true` if every cancelled operation has ended. A request may still be due then, but
+    /// is not repeated.
     #[cfg(test)]
     pub(in crate::driver) fn is_settled(&self) -> bool {
         self.lock().awaited.is_empty()

@@ -20,8 +20,8 @@ pub(crate) struct UringCompletions {
 impl UringCompletions {
     #[allow(unsafe_code, reason = "one of two queues that share their ring")]
     fn queue(&mut self) -> (CompletionQueue<'_>, &Ring) {
-        // SAFETY: there is one `UringCompletions` per ring, borrowed mutably here, and nothing else takes
-        // completions.
+        // SAFETY: there is one `UringCompletions` per ring, borrowed mutably here, and nothing else
+        // takes completions.
         let queue = unsafe { self.ring.io.completion_shared() };
         (queue, &self.ring)
     }
@@ -88,7 +88,8 @@ impl Completions for UringCompletions {
 }
 
 impl Ring {
-    /// Hands out at most `max` results of receives from long-lived connections, and returns their number.
+    /// Hands out at most `max` results of receives from long-lived connections, and returns their
+    /// number.
     fn reap_connections(&self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> usize {
         self.connections.as_ref().map_or(0, |connections| {
             connections.hand_out(max, |token, result| {
@@ -129,7 +130,8 @@ impl Ring {
         }
     }
 
-    /// Handles the completion of a request to cancel an entry. The entry's own end is a separate completion.
+    /// Handles the completion of a request to cancel an entry. The entry's own end is a separate
+    /// completion.
     fn answer_cancel(&self, target: Target, result: i32) {
         let cancellations = &self.cancellations;
         match target {
@@ -140,8 +142,8 @@ impl Ring {
         }
     }
 
-    /// Hands out a completion, whatever its source. This is the only place to do so, as requests to cancel an
-    /// operation are repeated until its last completion has passed here.
+    /// Hands out a completion, whatever its source. This is the only place to do so, as requests to
+    /// cancel an operation are repeated until its last completion has passed here.
     pub(super) fn hand_out(
         &self,
         token: Token,

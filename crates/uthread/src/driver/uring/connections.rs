@@ -1,7 +1,9 @@
-//! Receives from long-lived connections: an epoll instance beside the ring, and non-blocking system calls.
+//! Receives from long-lived connections: an epoll instance beside the ring, and non-blocking system
+//! calls.
 //!
-//! A receive that has to wait enters the socket's wait queue and the ring's table of cancellable requests,
-//! and leaves both: with thousands of connections this is cold memory. Long-lived connections avoid that:
+//! A receive that has to wait enters the socket's wait queue and the ring's table of cancellable
+//! requests, and leaves both: with thousands of connections this is cold memory. Long-lived
+//! connections avoid that:
 //!
 //! ```text
 //!   the first receives   requests to the ring, like any operation: most short connections need no more
@@ -10,13 +12,13 @@
 //!                        tried again when the event is taken
 //! ```
 //!
-//! A worker that has fibers to run takes some events with each flush, by one system call for all connections.
-//! While receives wait for events, the worker sleeps in the epoll instance: a sleep in the ring would take a poll
-//! request for the instance, and then a second system call for the events. An eventfd in the instance, which the
-//! ring signals, ends the sleep for completions.
+//! A worker that has fibers to run takes some events with each flush, by one system call for all
+//! connections. While receives wait for events, the worker sleeps in the epoll instance: a sleep in
+//! the ring would take a poll request for the instance, and then a second system call for the
+//! events. An eventfd in the instance, which the ring signals, ends the sleep for completions.
 //!
-//! Only for plain TCP does a receive of fewer bytes than requested mean that the socket is drained, so other
-//! sockets are not registered.
+//! Only for plain TCP does a receive of fewer bytes than requested mean that the socket is drained,
+//! so other sockets are not registered.
 
 use std::collections::VecDeque;
 use std::io;
@@ -42,12 +44,13 @@ use crate::op::net::Receive;
 /// Distinguishes the ring's eventfd from connections, whose descriptors are lower.
 const RING: u64 = u64::MAX;
 
-/// Maximum number of events taken while fibers are ready. The data is received with the event, and is still in the
-/// cache when the fiber runs only if few fibers run before; so the queue of ready fibers must not grow by this.
+/// Maximum number of events taken while fibers are ready. The data is received with the event, and
+/// is still in the cache when the fiber runs only if few fibers run before; so the queue of ready
+/// fibers must not grow by this.
 const EVENTS_BUSY: usize = 8;
 
-/// The connections of one ring whose completions only its worker reaps, so that all calls come from one
-/// thread.
+/// The connections of one ring whose completions only its worker reaps, so that all calls come from
+/// one thread.
 pub(super) struct Connections {
     epoll: Arc<OwnedFd>,
     state: Mutex<State>,
@@ -55,7 +58,8 @@ pub(super) struct Connections {
     has_results: AtomicBool,
     /// `true` if the ring may have completions that it did not signal.
     has_unsignaled: AtomicBool,
-    /// Number of system calls made. Readable without the lock, as the worker publishes it in every round.
+    /// Number of system calls made. Readable without the lock, as the worker publishes it in every
+    /// round.
     calls: AtomicU64,
 }
 
@@ -63,8 +67,8 @@ struct State {
     interests: InterestTable<Receive<'static>>,
     /// Results of receives that have waited. Bounded by the number of fibers.
     done: VecDeque<(Token, i32)>,
-    /// The eventfd that the ring signals, once a connection is registered: until then the worker sleeps in the
-    /// ring, and a signal would only take time.
+    /// The eventfd that the ring signals, once a connection is registered: until then the worker
+    /// sleeps in the ring, and a signal would only take time.
     eventfd: Option<Eventfd>,
 }
 
@@ -92,7 +96,8 @@ impl Connections {
     ///
     /// # Safety
     ///
-    /// If it is pending, the receive stays alive and is not accessed until its completion is reaped.
+    /// If it is pending, the receive stays alive and is not accessed until its completion is
+    /// reaped.
     #[allow(unsafe_code, reason = "the receive is kept by address")]
     #[inline]
     pub(super) unsafe fn start(
@@ -146,7 +151,8 @@ impl Connections {
     ///
     /// # Errors
     ///
-    /// `EMFILE` if the process has no free descriptor; any other error with which the kernel refuses the eventfd.
+    /// `EMFILE` if the process has no free descriptor; any other error with which the kernel
+    /// refuses the eventfd.
     #[inline]
     fn listen(&self, state: &mut State, ring: &IoUring) -> io::Result<()> {
         match state.eventfd {
@@ -166,8 +172,8 @@ impl Connections {
         Ok(())
     }
 
-    /// Returns `true` if the worker has to look for completions before it sleeps in the epoll instance: those that
-    /// became due before the ring had the eventfd.
+    /// Returns `true` if the worker has to look for completions before it sleeps in the epoll
+    /// instance: those that became due before the ring had the eventfd.
     pub(super) fn take_unsignaled(&self) -> bool {
         self.has_unsignaled.load(Ordering::Relaxed)
             && self.has_unsignaled.swap(false, Ordering::Relaxed)
@@ -178,8 +184,8 @@ impl Connections {
         self.take_up_to(EVENTS_BUSY, Some(Duration::ZERO));
     }
 
-    /// Takes the events that occur within `timeout`, and tries the receives that they concern. Returns `false` if
-    /// there were only completions of the ring.
+    /// Takes the events that occur within `timeout`, and tries the receives that they concern.
+    /// Returns `false` if there were only completions of the ring.
     pub(super) fn take_events(&self, timeout: Option<Duration>) -> bool {
         self.take_up_to(EVENTS_MAX, timeout)
     }

@@ -1,8 +1,9 @@
 //! Direct I/O whose completions are found by polling the device.
 //!
-//! These operations use a ring of their own, which does not announce completions: they are found by a call
-//! that polls for them. So a worker does not sleep while it has such operations. A device without polling
-//! queues refuses them; refused operations, and later ones on the same descriptor, use the ordinary ring.
+//! These operations use a ring of their own, which does not announce completions: they are found by
+//! a call that polls for them. So a worker does not sleep while it has such operations. A device
+//! without polling queues refuses them; refused operations, and later ones on the same descriptor,
+//! use the ordinary ring.
 
 use std::io;
 use std::ptr::NonNull;
@@ -22,18 +23,19 @@ use crate::op::fs::FileOperation;
 use crate::priorities::Priority;
 use crate::resource::descriptor::FdState;
 
-/// Maximum number of operations in flight: the queue depth of devices. Others use the ordinary ring.
+/// Maximum number of operations in flight: the queue depth of devices. Others use the ordinary
+/// ring.
 const IN_FLIGHT_MAX: usize = 128;
 
-/// The polled operations of one worker. Both ends of its driver use this; the reaping end may be on another
-/// thread.
+/// The polled operations of one worker. Both ends of its driver use this; the reaping end may be on
+/// another thread.
 pub(super) struct Devices {
     ring: IoUring,
     /// Empty: memory and files are registered with the ordinary ring.
     registered: Registered,
     state: Mutex<State>,
-    /// Number of operations in flight or refused. Relaxed: reaping is locked against the worker's wait
-    /// (`Reactor`).
+    /// Number of operations in flight or refused. Relaxed: reaping is locked against the worker's
+    /// wait (`Reactor`).
     count: AtomicUsize,
 }
 
@@ -50,7 +52,8 @@ struct Polled {
 }
 
 #[allow(unsafe_code, reason = "a reference without a lifetime")]
-// SAFETY: the descriptor outlives the operation, by the contract of `submit`, and its state is `Sync`.
+// SAFETY: the descriptor outlives the operation, by the contract of `submit`, and its state is
+// `Sync`.
 unsafe impl Send for Polled {}
 
 impl Devices {
@@ -68,11 +71,13 @@ impl Devices {
         })
     }
 
-    /// Adds an operation of this priority if it may be polled for and there is space. It is submitted with the next poll.
+    /// Adds an operation of this priority if it may be polled for and there is space. It is
+    /// submitted with the next poll.
     ///
     /// # Safety
     ///
-    /// Everything that the operation borrows stays alive until its completion. Called only by the worker.
+    /// Everything that the operation borrows stays alive until its completion. Called only by the
+    /// worker.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) unsafe fn submit(
         &self,
@@ -136,8 +141,8 @@ impl Devices {
         unsafe { self.ring.completion_shared() }
     }
 
-    /// Handles a completion. Returns `false` if the device has refused the operation, which then uses the
-    /// ordinary ring.
+    /// Handles a completion. Returns `false` if the device has refused the operation, which then
+    /// uses the ordinary ring.
     #[allow(unsafe_code, reason = "the descriptor state is alive by promise")]
     pub(super) fn complete(&self, token: Token, result: i32) -> bool {
         let mut state = self.lock();
@@ -178,8 +183,8 @@ impl Uring {
         while self.submissions.has_room(1)
             && let Some(entry) = devices.take_refused()
         {
-            // SAFETY: its completion was not reaped, so its submitter still keeps the memory that it points
-            // to.
+            // SAFETY: its completion was not reaped, so its submitter still keeps the memory that
+            // it points to.
             unsafe { self.submissions.push([&entry]) };
         }
         self.counts.enters += 1;

@@ -15,8 +15,8 @@ use crate::op::transfer_length;
 use crate::priorities::Priority;
 use crate::resource::descriptor::Descriptor;
 
-/// Returns the entry for an operation on a socket. Like those of the functions below, it points into the memory that the operation
-/// borrows, and into the operation.
+/// Returns the entry for an operation on a socket. Like those of the functions below, it points
+/// into the memory that the operation borrows, and into the operation.
 pub(super) fn socket(operation: &mut SocketOperation<'_>, registered: &Registered) -> Entry {
     match operation {
         SocketOperation::Accept(accept) => on(accept.listener, registered, |fd| {
@@ -143,7 +143,8 @@ pub(super) fn file(
     }
 }
 
-/// Returns the entry that `build` returns for this descriptor, or for its slot if it is registered with the ring.
+/// Returns the entry that `build` returns for this descriptor, or for its slot if it is registered
+/// with the ring.
 fn on(
     descriptor: Descriptor<'_>,
     registered: &Registered,

@@ -1,7 +1,8 @@
 //! The io_uring driver: one ring, used by the worker that created it.
 //!
-//! Submissions gather and reach the kernel with the next [`Driver::flush`] or [`Driver::wait`], so that a
-//! whole scheduler round costs one system call; or none, if a kernel thread polls for them ([`submissions`]).
+//! Submissions gather and reach the kernel with the next [`Driver::flush`] or [`Driver::wait`], so
+//! that a whole scheduler round costs one system call; or none, if a kernel thread polls for them
+//! ([`submissions`]).
 
 mod batch_sizer;
 pub(super) mod cancellations;
@@ -53,8 +54,9 @@ use crate::resource::buffer_group::BufferGroup;
 use crate::resource::registration::Registration;
 pub(crate) use setup::is_refusal;
 
-/// Maximum number of additional enters while deferred work is pending after a wait. Each runs about 20
-/// completions, so 8 fill a scheduler round, and a flood of completions does not delay the fibers.
+/// Maximum number of additional enters while deferred work is pending after a wait. Each runs about
+/// 20 completions, so 8 fill a scheduler round, and a flood of completions does not delay the
+/// fibers.
 const EXTRA_ENTERS_MAX: usize = 8;
 
 /// The options of a runtime for its rings.
@@ -75,7 +77,8 @@ pub(crate) struct Uring {
     mode: setup::Mode,
     /// `true` if only the worker uses both queues.
     is_own: bool,
-    /// The results of requested polling modes, with the kernel's reason if it does not poll for submissions.
+    /// The results of requested polling modes, with the kernel's reason if it does not poll for
+    /// submissions.
     notes: String,
     waker: Waker,
     counts: Counts,
@@ -96,8 +99,9 @@ struct Ring {
     cancellations: Cancellations,
     /// `None` if the ring does not use the flag of urgent entries.
     urgent: Option<UrgentEntries>,
-    /// `true` if a wake-up was reaped, so that the request that listens for the next must be renewed.
-    /// Relaxed: reaping is locked against the wait of the other end (`Reactor`), which orders the two.
+    /// `true` if a wake-up was reaped, so that the request that listens for the next must be
+    /// renewed. Relaxed: reaping is locked against the wait of the other end (`Reactor`), which
+    /// orders the two.
     woken: AtomicBool,
 }
 
@@ -123,8 +127,8 @@ pub(crate) fn make_with_eventfd() -> io::Result<Pair> {
 ///
 /// # Errors
 ///
-/// `PermissionDenied`, `ENOSYS`, `ENOMEM` or any other error with which the kernel refuses all kinds of
-/// rings, with a remedy in the message.
+/// `PermissionDenied`, `ENOSYS`, `ENOMEM` or any other error with which the kernel refuses all
+/// kinds of rings, with a remedy in the message.
 fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
     let (mut io, mode, refusal) = setup::ring_for(options)?;
     let urgent = UrgentEntries::of(&mut io)?;
@@ -201,7 +205,8 @@ impl Uring {
         }
     }
 
-    /// Sleeps in the epoll instance until an event of a connection, a completion or the timeout, if it `may_sleep`.
+    /// Sleeps in the epoll instance until an event of a connection, a completion or the timeout, if
+    /// it `may_sleep`.
     fn wait_for_events(&mut self, may_sleep: bool, timeout: Option<Duration>) {
         let pending = self.submissions.publish();
         let is_due = self.ask(Connections::take_unsignaled) || self.submissions.owes_completions();
@@ -225,7 +230,8 @@ impl Uring {
         self.ring.connections.as_ref().is_some_and(question)
     }
 
-    /// Returns `true` if there are completions to reap. Only for a ring that other threads do not reap.
+    /// Returns `true` if there are completions to reap. Only for a ring that other threads do not
+    /// reap.
     #[allow(unsafe_code, reason = "one of two queues that share their ring")]
     fn has_completions(&mut self) -> bool {
         debug_assert!(self.is_own);
@@ -248,8 +254,8 @@ impl Uring {
         self.ring.cancellations.next(Instant::now)
     }
 
-    /// Listens for wake-ups again after one has arrived, if that takes a request. Returns `true` if one has
-    /// arrived meanwhile.
+    /// Listens for wake-ups again after one has arrived, if that takes a request. Returns `true` if
+    /// one has arrived meanwhile.
     #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
     fn listen(&mut self) -> bool {
         if !self.ring.woken.load(Ordering::Relaxed) || !self.has_room(1) {
@@ -310,8 +316,8 @@ fn check(entered: io::Result<usize>) {
     }
 }
 
-/// Returns the operations that the ring supports, or `None` if it cannot be queried, as under a filter that
-/// forbids registration.
+/// Returns the operations that the ring supports, or `None` if it cannot be queried, as under a
+/// filter that forbids registration.
 fn probe(ring: &IoUring) -> Option<Probe> {
     let mut probe = Probe::new();
     let told = ring.submitter().register_probe(&mut probe);
@@ -411,8 +417,8 @@ impl Driver for Uring {
     fn register_file(&mut self, file: BorrowedFd<'_>) -> io::Result<Registration> {
         let ring = self.ring.io.submitter();
         let registration = self.registered.register_file(&ring, file)?;
-        // Another thread that drops it must not wait for the worker: a connection is closed once the ring has
-        // released it.
+        // Another thread that drops it must not wait for the worker: a connection is closed once
+        // the ring has released it.
         self.registered.set_wake(&self.waker)?;
         Ok(registration)
     }
@@ -477,8 +483,8 @@ impl Driver for Uring {
             self.wait_in_ring(may_sleep, timeout);
         }
         for _ in 0..EXTRA_ENTERS_MAX {
-            // With deferred task work, a sleeping enter returns with the first completion and leaves the
-            // others pending. Fetch them, or batches shrink to one.
+            // With deferred task work, a sleeping enter returns with the first completion and
+            // leaves the others pending. Fetch them, or batches shrink to one.
             if !self.submissions.has_task_work() {
                 break;
             }

@@ -1,4 +1,5 @@
-//! Tests which features rings have on this machine, by the code that uses them where there is such code.
+//! Tests which features rings have on this machine, by the code that uses them where there is such
+//! code.
 
 use std::io;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Raw operations in flight: several entries each, which complete separately, some of them twice.
 //!
-//! The scheduler is notified of an operation once, when all its entries have ended. Until then their results
-//! are stored in the operation, and the entries carry the driver's number of the operation instead of its
-//! token ([`Target::Raw`]).
+//! The scheduler is notified of an operation once, when all its entries have ended. Until then
+//! their results are stored in the operation, and the entries carry the driver's number of the
+//! operation instead of its token ([`Target::Raw`]).
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard};
@@ -16,7 +16,8 @@ use crate::driver::Token;
 use crate::op;
 use crate::op::raw::{RawOperation, RawRequest};
 
-/// The raw operations of one ring. Both ends of the ring use it; the reaping end may be on another thread.
+/// The raw operations of one ring. Both ends of the ring use it; the reaping end may be on another
+/// thread.
 #[derive(Default)]
 pub(super) struct Raws {
     state: Mutex<State>,
@@ -40,8 +41,8 @@ struct Raw {
 }
 
 #[allow(unsafe_code, reason = "a reference without a lifetime")]
-// SAFETY: the owner alone accesses the operation until its completion was handed out, by the contract of
-// `begin`; and an operation is `Send`.
+// SAFETY: the owner alone accesses the operation until its completion was handed out, by the
+// contract of `begin`; and an operation is `Send`.
 unsafe impl Send for Raw {}
 
 /// Returns the target for the entry at `index` of an operation, which has at most
@@ -54,8 +55,8 @@ fn target(operation: u32, index: usize) -> Target {
 }
 
 impl Raws {
-    /// Registers an operation and sets the `user_data` of its entries. It is complete when each of them has
-    /// completed.
+    /// Registers an operation and sets the `user_data` of its entries. It is complete when each of
+    /// them has completed.
     ///
     /// # Safety
     ///
@@ -94,7 +95,8 @@ impl Raws {
         }
     }
 
-    /// Handles the completion of an entry. Returns the operation and its result if it was the last entry.
+    /// Handles the completion of an entry. Returns the operation and its result if it was the last
+    /// entry.
     #[allow(unsafe_code, reason = "the operation is there by promise")]
     pub(super) fn on_completion(
         &self,
@@ -129,7 +131,8 @@ impl Raws {
         Some((token, result))
     }
 
-    /// Cancels the entries of an operation, once. Returns `false` if there is no operation with this token.
+    /// Cancels the entries of an operation, once. Returns `false` if there is no operation with
+    /// this token.
     pub(super) fn cancel(&self, token: Token, cancellations: &Cancellations) -> bool {
         let mut state = self.lock();
         let Some(&id) = state.numbers.get(&token) else {
@@ -153,7 +156,8 @@ fn cancel_entries(state: &mut State, id: u32, cancellations: &Cancellations) {
         .get_mut(&id)
         .expect("the operation is in flight");
     raw.is_cancelled = true;
-    // SAFETY: it is alive by the contract of `begin`, and accessed only under the lock of this state.
+    // SAFETY: it is alive by the contract of `begin`, and accessed only under the lock of this
+    // state.
     let operation = unsafe { raw.operation.as_ref() };
     let left = operation.requests.iter().enumerate();
     let left = left.filter(|(_, request)| !request.has_ended());
@@ -166,7 +170,8 @@ fn must_be_repeated(state: &State, id: u32, index: usize) -> bool {
     let Some(raw) = state.in_flight.get(&id) else {
         return false;
     };
-    // SAFETY: it is alive by the contract of `begin`, and accessed only under the lock of this state.
+    // SAFETY: it is alive by the contract of `begin`, and accessed only under the lock of this
+    // state.
     let operation = unsafe { raw.operation.as_ref() };
     let before = index.checked_sub(1).map(|index| &operation.requests[index]);
     // It is cancelled again once the entry that it waits for has ended.
@@ -174,8 +179,8 @@ fn must_be_repeated(state: &State, id: u32, index: usize) -> bool {
     !waits && !operation.requests[index].has_ended()
 }
 
-/// Returns one result for all entries: a cancelled chain is cancelled, whatever the results of its entries
-/// are.
+/// Returns one result for all entries: a cancelled chain is cancelled, whatever the results of its
+/// entries are.
 fn result_of(operation: &RawOperation<'_>, is_cancelled: bool) -> i32 {
     match &operation.requests[..] {
         [request] => request.result,

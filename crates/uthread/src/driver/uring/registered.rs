@@ -21,8 +21,8 @@ const GROUPS_MAX: u16 = u16::MAX;
 /// Registered memory is locked and comes in large pieces, so few are enough. The table takes 2 KiB.
 const BUFFERS_MAX: u16 = 256;
 
-/// The default limit of open files of a process, which then also limits the kernel: one connection per fiber
-/// of a worker, and files in flight. The table takes 8 KiB.
+/// The default limit of open files of a process, which then also limits the kernel: one connection
+/// per fiber of a worker, and files in flight. The table takes 8 KiB.
 const FILES_MAX: u16 = 1024;
 
 /// The resources registered with one ring.
@@ -81,8 +81,8 @@ impl Registered {
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if there is no memory; `EFAULT` for more than 1 GiB; `ENOBUFS` if there is no table or no
-    /// free slot.
+    /// `ENOMEM` if there is no memory; `EFAULT` for more than 1 GiB; `ENOBUFS` if there is no table
+    /// or no free slot.
     #[allow(unsafe_code, reason = "the kernel gets the address of the memory")]
     pub(super) fn register_buffer(
         &mut self,
@@ -130,8 +130,8 @@ impl Registered {
     ///
     /// # Errors
     ///
-    /// The errors of [`reserve_file`](Registered::reserve_file), and any error that `io_uring_register(2)`
-    /// reports.
+    /// The errors of [`reserve_file`](Registered::reserve_file), and any error that
+    /// `io_uring_register(2)` reports.
     pub(super) fn register_file(
         &mut self,
         ring: &Submitter<'_>,
@@ -162,7 +162,8 @@ impl Registered {
         descriptor.state.slot_in(self.reclaimer.number())
     }
 
-    /// Sets the waker that others use when they leave a resource to the ring's owner, if it is not set yet.
+    /// Sets the waker that others use when they leave a resource to the ring's owner, if it is not
+    /// set yet.
     pub(super) fn set_wake(&mut self, waker: &Waker) -> io::Result<()> {
         if !self.has_wake {
             let waker = waker.try_clone()?;
@@ -172,14 +173,14 @@ impl Registered {
         Ok(())
     }
 
-    /// Releases all files before the ring is closed, as closing a ring takes a while in which the files would
-    /// remain open.
+    /// Releases all files before the ring is closed, as closing a ring takes a while in which the
+    /// files would remain open.
     pub(super) fn end(&mut self, ring: &Submitter<'_>) {
         self.reclaimer.close();
         self.forget_retired(ring);
         if self.files.is_made == Some(true) {
-            // Otherwise the end of the ring releases them. Kernels before 6.4 close a file that is removed
-            // from its slot up to a second later, but close all files of a table at once.
+            // Otherwise the end of the ring releases them. Kernels before 6.4 close a file that is
+            // removed from its slot up to a second later, but close all files of a table at once.
             let _ = ring.unregister_files();
         }
     }
@@ -201,8 +202,8 @@ impl Registered {
         }
     }
 
-    /// Makes the ring unpin the pages. If it cannot, for lack of memory, it does so when the slot is used
-    /// again.
+    /// Makes the ring unpin the pages. If it cannot, for lack of memory, it does so when the slot
+    /// is used again.
     #[allow(unsafe_code, reason = "an unsafe call of the crate")]
     fn forget_buffer(&mut self, ring: &Submitter<'_>, slot: u16) {
         let nothing = [libc::iovec {

@@ -8,12 +8,12 @@ use rustix::io::Errno;
 
 use super::Options;
 
-/// Size of the submission queue: about as many entries as a scheduler round submits. A full queue only causes
-/// an early flush.
+/// Size of the submission queue: about as many entries as a scheduler round submits. A full queue
+/// only causes an early flush.
 const SUBMISSIONS: u32 = 256;
 
-/// Size of the completion queue: enough for a burst from thousands of operations before the kernel uses its
-/// slow overflow list.
+/// Size of the completion queue: enough for a burst from thousands of operations before the kernel
+/// uses its slow overflow list.
 const COMPLETIONS: u32 = 4096;
 
 /// The sizes used as a last resort if locked memory is short.
@@ -29,13 +29,13 @@ const SIZES: [(u32, u32); 2] = [
 /// Size of the kernel's `struct io_rings`, which precedes the completions.
 const HEADER_BYTES: usize = 320;
 
-/// How submissions reach the kernel and completions the worker. The requested mode comes first, then the
-/// others from best to worst.
+/// How submissions reach the kernel and completions the worker. The requested mode comes first,
+/// then the others from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// A kernel thread fetches submissions and completes requests on its own. It sleeps after it has been
-    /// idle for this time. Rings do not share the thread: it would take eight entries of each ring in turn,
-    /// which splits chains.
+    /// A kernel thread fetches submissions and completes requests on its own. It sleeps after it
+    /// has been idle for this time. Rings do not share the thread: it would take eight entries of
+    /// each ring in turn, which splits chains.
     Polled { idle_ms: u32 },
     /// The kernel completes requests only when the worker asks: no interruptions, full batches.
     Deferred,
@@ -60,12 +60,12 @@ impl fmt::Display for Mode {
 
 /// The modes of a ring whose completions only the worker reaps.
 pub(super) const OWN: &[Mode] = &[Mode::Deferred, Mode::Cooperative, Mode::Interrupting];
-/// The modes of a ring whose completions others reap while the worker computes: the kernel has to interrupt
-/// the worker.
+/// The modes of a ring whose completions others reap while the worker computes: the kernel has to
+/// interrupt the worker.
 pub(super) const SHARED: &[Mode] = &[Mode::Interrupting];
 
-/// Locked memory is released slightly after its ring was closed: the number of attempts to create a ring for
-/// which there is no memory, and the pause between them.
+/// Locked memory is released slightly after its ring was closed: the number of attempts to create a
+/// ring for which there is no memory, and the pause between them.
 const MEMORY_TRIES: u32 = 10;
 const MEMORY_PAUSE: Duration = Duration::from_millis(10);
 
@@ -99,8 +99,8 @@ pub(super) fn ring_for(options: Options) -> io::Result<(IoUring, Mode, Option<io
 ///
 /// # Errors
 ///
-/// `PermissionDenied`, `ENOSYS`, `ENOMEM` or any other error with which the kernel refuses the last mode tried, with a
-/// remedy in the message.
+/// `PermissionDenied`, `ENOSYS`, `ENOMEM` or any other error with which the kernel refuses the last
+/// mode tried, with a remedy in the message.
 pub(super) fn ring(modes: &[Mode]) -> io::Result<(IoUring, Mode)> {
     ring_when_there_is_memory(modes).map_err(|errno| explain(errno.into()))
 }
@@ -188,8 +188,8 @@ fn build(mode: Mode, submissions: u32, completions: u32) -> io::Result<IoUring> 
     builder.build(submissions)
 }
 
-/// Returns `true` if an error means that no ring is permitted, and not that a resource is short which every
-/// driver needs.
+/// Returns `true` if an error means that no ring is permitted, and not that a resource is short
+/// which every driver needs.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     let refused = error.get_ref().and_then(|inner| inner.downcast_ref());
     refused.is_some_and(|Refused { error, .. }| {
@@ -205,7 +205,8 @@ pub(super) fn is_full_size(ring: &IoUring) -> bool {
     ring.params().cq_entries() == COMPLETIONS
 }
 
-/// Returns the locked memory of a ring of the first and of the last choice, where the kernel accounts for it.
+/// Returns the locked memory of a ring of the first and of the last choice, where the kernel
+/// accounts for it.
 pub(super) fn locked_bytes() -> [usize; 2] {
     let pages = |bytes: usize| bytes.next_multiple_of(rustix::param::page_size());
     SIZES.map(|(submissions, completions)| {
@@ -264,7 +265,8 @@ impl std::error::Error for Refused {
 mod tests {
     use super::*;
 
-    /// A kernel that does not support a mode has to fail in the way that makes the next mode be tried.
+    /// A kernel that does not support a mode has to fail in the way that makes the next mode be
+    /// tried.
     #[test]
     fn each_mode_can_be_built_or_is_unknown() {
         let modes = [

@@ -7,7 +7,8 @@
 //!   any other operation          a request, which reaches the kernel with the next flush
 //! ```
 //!
-//! If other threads than the worker reap, all operations are requests: nothing may happen before the flush.
+//! If other threads than the worker reap, all operations are requests: nothing may happen before
+//! the flush.
 
 use std::time::Instant;
 
@@ -133,8 +134,8 @@ impl Uring {
             return Start::Full;
         }
         let entry = with_token(encode::multishot(operation, &self.registered), token);
-        // Not as a single entry: its operation lives until the flush, and so is not submitted again.
-        // SAFETY: promised by the caller.
+        // Not as a single entry: its operation lives until the flush, and so is not submitted
+        // again. SAFETY: promised by the caller.
         unsafe { self.submissions.push([&entry]) };
         Start::Pending
     }
@@ -165,7 +166,8 @@ impl Uring {
     ///
     /// # Safety
     ///
-    /// The contract of [`Driver::start`](crate::driver::Driver::start), for the operation of the entry.
+    /// The contract of [`Driver::start`](crate::driver::Driver::start), for the operation of the
+    /// entry.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn submit(&mut self, encode: impl FnOnce(&Registered) -> Entry, token: Token) -> Start {
         if !self.has_room(1) {

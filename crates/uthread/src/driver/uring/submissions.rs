@@ -1,13 +1,14 @@
 //! The submitting end of a ring.
 //!
-//! The worker announces the queued entries to the kernel when it enters the kernel. If a kernel thread polls
-//! the queue instead, that thread takes an entry as soon as it sees it. But an operation must not end before
-//! its fiber has left its stack, and a chain that is seen in part is split; so entries gather beside the
-//! queue until all of them are published at once.
+//! The worker announces the queued entries to the kernel when it enters the kernel. If a kernel
+//! thread polls the queue instead, that thread takes an entry as soon as it sees it. But an
+//! operation must not end before its fiber has left its stack, and a chain that is seen in part is
+//! split; so entries gather beside the queue until all of them are published at once.
 //!
-//! Once an operation has had a priority other than normal, entries gather in any case, so that those of a
-//! flush are published in the order of their priorities. The entries of a chain have one priority and are added together, so they stay
-//! together. No entry has the flag `IO_DRAIN`, whose place among the others would matter.
+//! Once an operation has had a priority other than normal, entries gather in any case, so that
+//! those of a flush are published in the order of their priorities. The entries of a chain have one
+//! priority and are added together, so they stay together. No entry has the flag `IO_DRAIN`, whose
+//! place among the others would matter.
 
 use std::sync::Arc;
 use std::thread;
@@ -24,8 +25,8 @@ pub(super) struct Submissions {
     ring: Arc<Ring>,
     /// `true` if a kernel thread takes entries as soon as they are published.
     kernel_polls: bool,
-    /// Entries not published yet, if a kernel thread polls or entries are ordered. Never more than the queue has space
-    /// for.
+    /// Entries not published yet, if a kernel thread polls or entries are ordered. Never more than
+    /// the queue has space for.
     gathered: Option<ByPriority<Entry>>,
     /// The priority of the entries that are added.
     priority: Priority,
@@ -62,8 +63,8 @@ impl Submissions {
 
     #[allow(unsafe_code, reason = "one of two queues that share their ring")]
     fn queue(ring: &mut Arc<Ring>) -> SubmissionQueue<'_> {
-        // SAFETY: there is one `Submissions` per ring, whose handle is borrowed mutably here, and nothing
-        // else submits.
+        // SAFETY: there is one `Submissions` per ring, whose handle is borrowed mutably here, and
+        // nothing else submits.
         unsafe { ring.io.submission_shared() }
     }
 
@@ -82,7 +83,8 @@ impl Submissions {
         self.gathered.is_some()
     }
 
-    /// Orders the entries that are added from now on by their priorities. Those added before come first.
+    /// Orders the entries that are added from now on by their priorities. Those added before come
+    /// first.
     pub(super) fn order(&mut self) {
         self.gathered.get_or_insert_default();
     }
@@ -120,7 +122,8 @@ impl Submissions {
     ///
     /// # Safety
     ///
-    /// The contract of [`push`](Submissions::push). The operation may be submitted again before its completion is handed out.
+    /// The contract of [`push`](Submissions::push). The operation may be submitted again before its
+    /// completion is handed out.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) unsafe fn push_single(&mut self, mut entry: Entry, token: Token) {
         if self.priority == Priority::Urgent
@@ -132,7 +135,8 @@ impl Submissions {
         unsafe { self.push([&entry]) };
     }
 
-    /// Adds an entry like [`push`](Submissions::push), behind all that have gathered, as it refers to one of them.
+    /// Adds an entry like [`push`](Submissions::push), behind all that have gathered, as it refers
+    /// to one of them.
     ///
     /// # Safety
     ///
@@ -194,7 +198,8 @@ impl Submissions {
             let entries = queue.len() as u32;
             return PendingSubmissions { entries, flags };
         }
-        // Made visible before checking whether the thread sleeps, which it announces before its last check.
+        // Made visible before checking whether the thread sleeps, which it announces before its
+        // last check.
         queue.sync();
         if !queue.is_empty() && queue.need_wakeup() {
             flags = EnterFlags::SQ_WAKEUP;

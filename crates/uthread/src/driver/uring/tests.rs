@@ -1,4 +1,5 @@
-//! Tests of a ring alone: completion of raw operations, room for them, and the use of registered resources.
+//! Tests of a ring alone: completion of raw operations, room for them, and the use of registered
+//! resources.
 #![allow(
     unsafe_code,
     reason = "the tests keep their operations alive themselves"
@@ -31,15 +32,16 @@ use crate::resource::descriptor::{Descriptor, FdState};
 /// No single step of these tests takes longer, on the slowest machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The kernel thread goes to sleep at once, so that it is awake in some rounds and asleep in others.
+/// The kernel thread goes to sleep at once, so that it is awake in some rounds and asleep in
+/// others.
 const POLLED: Options = Options {
     shared: false,
     kernel_polling: Some(Duration::ZERO),
     io_polling: false,
 };
 
-/// Returns a ring of its own, one with shared completions, and one with kernel polling, as far as the kernel
-/// permits them.
+/// Returns a ring of its own, one with shared completions, and one with kernel polling, as far as
+/// the kernel permits them.
 fn rings() -> Vec<(Uring, UringCompletions)> {
     let own = Options::default();
     match new(own) {
@@ -207,8 +209,8 @@ fn many_chains_that_are_cancelled_together_all_end() {
     }
 }
 
-/// A ring retries a connect many times before a kernel worker waits for it, and in between there is nothing
-/// to cancel.
+/// A ring retries a connect many times before a kernel worker waits for it, and in between there is
+/// nothing to cancel.
 #[test]
 fn a_connect_that_is_on_its_way_is_cancelled() {
     const ROUNDS: usize = 100;
@@ -314,7 +316,8 @@ fn only_what_lies_in_registered_memory_goes_by_it() {
     }
 }
 
-/// Otherwise it could end before its fiber has left its stack, and another worker could resume the fiber.
+/// Otherwise it could end before its fiber has left its stack, and another worker could resume the
+/// fiber.
 #[test]
 fn nothing_is_begun_before_the_flush() {
     const LOOKS: usize = 1000;
@@ -354,8 +357,8 @@ fn flush(ring: &mut Uring) {
     }
 }
 
-/// A kernel thread that polls several rings would take a part of the chain, and so start the next part
-/// concurrently.
+/// A kernel thread that polls several rings would take a part of the chain, and so start the next
+/// part concurrently.
 #[test]
 fn a_chain_is_taken_whole() {
     let rings: Vec<_> = rings().into_iter().chain(rings()).collect();

@@ -1,5 +1,5 @@
-//! Tests of single features of a ring. Each submits the request itself to a ring of its own, and checks the
-//! result.
+//! Tests of single features of a ring. Each submits the request itself to a ring of its own, and
+//! checks the result.
 #![allow(unsafe_code, reason = "the kernel gets pointers")]
 
 use std::io::Write;
@@ -58,8 +58,8 @@ pub(super) fn multishot_accept() -> bool {
     })
 }
 
-/// Tests multishot receives: of the completions for a byte and for the end of input, the first must announce
-/// that more follow.
+/// Tests multishot receives: of the completions for a byte and for the end of input, the first must
+/// announce that more follow.
 pub(super) fn multishot_receive() -> bool {
     succeeds(|ring| {
         let (socket, mut peer) = UnixStream::pair()?;
@@ -68,7 +68,8 @@ pub(super) fn multishot_receive() -> bool {
         let mut buffers = Buffers::new();
         buffers.lend(ring)?;
         let receive = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build();
-        // SAFETY: the kernel writes into the buffers, which live until it has finished with them, or forever.
+        // SAFETY: the kernel writes into the buffers, which live until it has finished with them,
+        // or forever.
         unsafe { push(ring, &receive.flags(Flags::BUFFER_SELECT)) };
         let first = next(ring);
         let mut last = first.as_ref().ok().copied();
@@ -146,8 +147,8 @@ impl Buffers {
         self.entry.address = self.buffer.as_mut_ptr().expose_provenance() as u64;
         let entry = (&raw mut *self.entry).expose_provenance() as u64;
         let submitter = ring.submitter();
-        // SAFETY: the entry is a buffer ring of one; the kernel pins its page, and reads it when a request
-        // arrives.
+        // SAFETY: the entry is a buffer ring of one; the kernel pins its page, and reads it when a
+        // request arrives.
         unsafe { submitter.register_buf_ring_with_flags(entry, 1, GROUP, 0) }
     }
 }

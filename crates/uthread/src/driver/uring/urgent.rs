@@ -1,8 +1,9 @@
 //! Entries that the kernel issues before others, where it has the flag of the patches in `kernel`.
 //!
-//! A flush publishes entries in the order of their priorities. But what earlier flushes have published, and a polling kernel
-//! thread has not taken yet, only the kernel can order. So rings with kernel polling use the flag for single entries of urgent
-//! operations, if a request at their setup has shown that they may.
+//! A flush publishes entries in the order of their priorities. But what earlier flushes have
+//! published, and a polling kernel thread has not taken yet, only the kernel can order. So rings
+//! with kernel polling use the flag for single entries of urgent operations, if a request at their
+//! setup has shown that they may.
 //!
 //! ```text
 //!   an urgent operation    its entry gets the flag, and a copy without it is kept
@@ -11,8 +12,8 @@
 //!   any other completion   the copy is dropped
 //! ```
 //!
-//! The permission may be withdrawn at any time, and an entry that is refused has not started. An operation that fails with
-//! `EPERM` for another reason fails again, without the flag.
+//! The permission may be withdrawn at any time, and an entry that is refused has not started. An
+//! operation that fails with `EPERM` for another reason fails again, without the flag.
 
 use std::collections::VecDeque;
 use std::io;
@@ -34,11 +35,13 @@ use crate::priorities::Priority;
 /// `IOSQE_URGENT`.
 const URGENT: Flags = Flags::from_bits_retain(1 << 7);
 
-/// The use of the flag by one ring. Both ends of the ring use it; the reaping end may be on another thread.
+/// The use of the flag by one ring. Both ends of the ring use it; the reaping end may be on another
+/// thread.
 pub(super) struct UrgentEntries {
     /// The error of an entry that is refused for its flag.
     refusal: Errno,
-    /// `true` while entries get the flag. Relaxed: an entry with the flag is submitted again if it is refused, whenever it got it.
+    /// `true` while entries get the flag. Relaxed: an entry with the flag is submitted again if it
+    /// is refused, whenever it got it.
     is_used: AtomicBool,
     state: Mutex<State>,
 }
@@ -137,7 +140,8 @@ fn test() -> Entry {
 }
 
 impl Uring {
-    /// Submits operations again that were refused for the flag. Returns `true` if some are left, for lack of room.
+    /// Submits operations again that were refused for the flag. Returns `true` if some are left,
+    /// for lack of room.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) fn resubmit_refused(&mut self) -> bool {
         let urgent = self.ring.urgent.as_ref();
@@ -149,7 +153,8 @@ impl Uring {
         while self.submissions.has_room(1)
             && let Some(entry) = urgent.take()
         {
-            // SAFETY: its completion was not handed out, so its submitter still keeps the memory that it points to.
+            // SAFETY: its completion was not handed out, so its submitter still keeps the memory
+            // that it points to.
             unsafe { self.submissions.push([&entry]) };
         }
         self.submissions.set_priority(before);
@@ -158,7 +163,8 @@ impl Uring {
 }
 
 impl Ring {
-    /// Hands out the completion of an operation on a ring that uses the flag, unless the operation is submitted again.
+    /// Hands out the completion of an operation on a ring that uses the flag, unless the operation
+    /// is submitted again.
     pub(super) fn hand_out_unless_refused(
         &self,
         urgent: &UrgentEntries,

@@ -1,7 +1,7 @@
 //! Ending a worker's sleep from any thread: by a message to its ring, or through an eventfd.
 //!
-//! A message needs neither a ring of the sender (on Linux 6.13 and newer) nor a pending request of the
-//! receiver. Otherwise the ring polls an eventfd, and a wake-up is a write to it.
+//! A message needs neither a ring of the sender (on Linux 6.13 and newer) nor a pending request of
+//! the receiver. Otherwise the ring polls an eventfd, and a wake-up is a write to it.
 #![allow(unsafe_code, reason = "a system call that no crate offers yet")]
 
 use std::io;
@@ -23,7 +23,8 @@ pub(crate) enum Waker {
 }
 
 impl Waker {
-    /// Returns the best waker for a ring of the calling thread: a message if a test message arrives.
+    /// Returns the best waker for a ring of the calling thread: a message if a test message
+    /// arrives.
     pub(super) fn new(ring: &IoUring) -> io::Result<Waker> {
         let target = rustix::io::fcntl_dupfd_cloexec(as_fd(ring), 0)?;
         let waker = Waker::Message { ring: target };

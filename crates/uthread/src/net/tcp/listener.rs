@@ -38,16 +38,18 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Creates a listener bound to the first of the addresses that can be bound. Port 0 requests a free port.
+    /// Creates a listener bound to the first of the addresses that can be bound. Port 0 requests a
+    /// free port.
     ///
-    /// The kernel queues at most 128 connections that are not yet accepted, as with `std`, or fewer if `net.core.somaxconn` is lower. A
-    /// server that many clients connect to at once sets a longer queue with [`TcpSocket::listen`](crate::net::TcpSocket::listen).
+    /// The kernel queues at most 128 connections that are not yet accepted, as with `std`, or fewer
+    /// if `net.core.somaxconn` is lower. A server that many clients connect to at once sets a
+    /// longer queue with [`TcpSocket::listen`](crate::net::TcpSocket::listen).
     ///
     /// # Errors
     ///
-    /// `AddrInUse` if the address is taken; `PermissionDenied` if the process may not bind it; any other
-    /// error that `socket(2)`, `bind(2)` or `listen(2)` reports for the last address, or that the resolver
-    /// reports.
+    /// `AddrInUse` if the address is taken; `PermissionDenied` if the process may not bind it; any
+    /// other error that `socket(2)`, `bind(2)` or `listen(2)` reports for the last address, or that
+    /// the resolver reports.
     ///
     /// ```
     /// use uthread::net::TcpListener;
@@ -80,9 +82,9 @@ impl TcpListener {
     ///
     /// # Errors
     ///
-    /// `EMFILE` or `ENFILE` if there is no free descriptor; `ConnectionAborted` if the peer has closed the
-    /// connection before it was accepted; any other error that `accept(2)` reports. The listener remains
-    /// usable.
+    /// `EMFILE` or `ENFILE` if there is no free descriptor; `ConnectionAborted` if the peer has
+    /// closed the connection before it was accepted; any other error that `accept(2)` reports. The
+    /// listener remains usable.
     ///
     /// ```
     /// use uthread::net::{TcpListener, TcpStream};
@@ -114,12 +116,13 @@ impl TcpListener {
         Incoming { listener: self }
     }
 
-    /// Stops listening, for all handles to this socket. Current and later calls that wait for a connection
-    /// fail with `InvalidInput` (`EINVAL`); queued connections are reset.
+    /// Stops listening, for all handles to this socket. Current and later calls that wait for a
+    /// connection fail with `InvalidInput` (`EINVAL`); queued connections are reset.
     ///
     /// # Errors
     ///
-    /// `NotConnected` if the listener was shut down before; any other error that `shutdown(2)` reports.
+    /// `NotConnected` if the listener was shut down before; any other error that `shutdown(2)`
+    /// reports.
     ///
     /// ```
     /// let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
@@ -175,8 +178,8 @@ impl TcpListener {
         self.socket.inner.ttl()
     }
 
-    /// Always fails: the kernel does not change `IPV6_V6ONLY` on a bound socket. The method exists because
-    /// `std` has it; use [`TcpSocket::set_only_v6`](super::TcpSocket::set_only_v6) instead.
+    /// Always fails: the kernel does not change `IPV6_V6ONLY` on a bound socket. The method exists
+    /// because `std` has it; use [`TcpSocket::set_only_v6`](super::TcpSocket::set_only_v6) instead.
     ///
     /// # Errors
     ///
@@ -200,8 +203,8 @@ impl TcpListener {
         self.socket.inner.set_only_v6(only_v6)
     }
 
-    /// Returns `true` if the listener accepts only IPv6 connections (`IPV6_V6ONLY`). See the example of
-    /// [`set_only_v6`](TcpListener::set_only_v6).
+    /// Returns `true` if the listener accepts only IPv6 connections (`IPV6_V6ONLY`). See the
+    /// example of [`set_only_v6`](TcpListener::set_only_v6).
     ///
     /// # Errors
     ///
@@ -219,7 +222,8 @@ impl_socket!(
     "let socket = uthread::net::TcpListener::bind(\"127.0.0.1:0\")?;"
 );
 
-/// An endless iterator over the connections of a listener. See the example of [`TcpListener::incoming`].
+/// An endless iterator over the connections of a listener. See the example of
+/// [`TcpListener::incoming`].
 #[derive(Debug)]
 pub struct Incoming<'a> {
     listener: &'a TcpListener,

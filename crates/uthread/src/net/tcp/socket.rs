@@ -12,7 +12,8 @@ use super::{Keepalive, TcpListener, TcpStream, keepalive, open};
 use crate::net::methods::impl_buffer_sizes;
 
 /// A TCP socket that is neither connected nor listening. Use it to set options before
-/// [`connect`](TcpSocket::connect) or [`listen`](TcpSocket::listen). It has no counterpart in `std`.
+/// [`connect`](TcpSocket::connect) or [`listen`](TcpSocket::listen). It has no counterpart in
+/// `std`.
 ///
 /// ```
 /// use uthread::net::{TcpSocket, TcpStream};
@@ -35,7 +36,8 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `socket(2)` reports.
+    /// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `socket(2)`
+    /// reports.
     ///
     /// ```
     /// let socket = uthread::net::TcpSocket::new_v4()?;
@@ -51,8 +53,8 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// `EMFILE` or `ENFILE` if there is no free descriptor; `EAFNOSUPPORT` if the kernel has no IPv6; any
-    /// other error that `socket(2)` reports.
+    /// `EMFILE` or `ENFILE` if there is no free descriptor; `EAFNOSUPPORT` if the kernel has no
+    /// IPv6; any other error that `socket(2)` reports.
     ///
     /// ```
     /// // Not every machine has version 6.
@@ -93,8 +95,8 @@ impl TcpSocket {
         Ok(sockopt::socket_reuseaddr(self)?)
     }
 
-    /// Sets `SO_REUSEPORT`, which allows several sockets of the same user to listen at one address if all of
-    /// them set it. The kernel distributes incoming connections over these sockets.
+    /// Sets `SO_REUSEPORT`, which allows several sockets of the same user to listen at one address
+    /// if all of them set it. The kernel distributes incoming connections over these sockets.
     ///
     /// # Errors
     ///
@@ -134,13 +136,14 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` (`EINVAL`) if the socket is bound; any other error that `setsockopt(2)` reports.
+    /// `InvalidInput` (`EINVAL`) if the socket is bound; any other error that `setsockopt(2)`
+    /// reports.
     pub fn set_only_v6(&self, only_v6: bool) -> io::Result<()> {
         Ok(sockopt::set_ipv6_v6only(self, only_v6)?)
     }
 
-    /// Returns `true` if the socket is restricted to IPv6 connections (`IPV6_V6ONLY`). See the example of
-    /// [`new_v6`](TcpSocket::new_v6).
+    /// Returns `true` if the socket is restricted to IPv6 connections (`IPV6_V6ONLY`). See the
+    /// example of [`new_v6`](TcpSocket::new_v6).
     ///
     /// # Errors
     ///
@@ -149,8 +152,8 @@ impl TcpSocket {
         Ok(sockopt::ipv6_v6only(self)?)
     }
 
-    /// Enables keepalive probes, or disables them with `None`. Connections that a listener accepts inherit
-    /// the setting. See [`TcpStream::set_keepalive`].
+    /// Enables keepalive probes, or disables them with `None`. Connections that a listener accepts
+    /// inherit the setting. See [`TcpStream::set_keepalive`].
     ///
     /// # Errors
     ///
@@ -187,8 +190,8 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// `AddrInUse` if the address is taken; `PermissionDenied` if the process may not bind it; any other
-    /// error that `bind(2)` reports.
+    /// `AddrInUse` if the address is taken; `PermissionDenied` if the process may not bind it; any
+    /// other error that `bind(2)` reports.
     pub fn bind(&self, address: SocketAddr) -> io::Result<()> {
         Ok(rustix::net::bind(self, &address)?)
     }
@@ -202,13 +205,15 @@ impl TcpSocket {
         Ok(rustix::net::getsockname(self)?.try_into()?)
     }
 
-    /// Starts listening. The kernel queues at most `backlog` connections that are not yet accepted, limited
-    /// by the sysctl `net.core.somaxconn` (4,096 by default). A client that finds the queue full tries again, first after a second, so a short
-    /// queue shows as connections that take seconds. Closing a listener resets the connections in its queue.
+    /// Starts listening. The kernel queues at most `backlog` connections that are not yet accepted,
+    /// limited by the sysctl `net.core.somaxconn` (4,096 by default). A client that finds the queue
+    /// full tries again, first after a second, so a short queue shows as connections that take
+    /// seconds. Closing a listener resets the connections in its queue.
     ///
     /// # Errors
     ///
-    /// `AddrInUse` if another socket listens at the address; any other error that `listen(2)` reports.
+    /// `AddrInUse` if another socket listens at the address; any other error that `listen(2)`
+    /// reports.
     ///
     /// ```
     /// use uthread::net::{TcpListener, TcpSocket};

@@ -44,8 +44,8 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// `ConnectionRefused` if nothing listens at the address; any other error that `connect(2)` reports for
-    /// the last address, or that the resolver reports.
+    /// `ConnectionRefused` if nothing listens at the address; any other error that `connect(2)`
+    /// reports for the last address, or that the resolver reports.
     ///
     /// ```
     /// use uthread::net::{TcpListener, TcpSocket, TcpStream};
@@ -69,7 +69,8 @@ impl TcpStream {
     /// # Errors
     ///
     /// `TimedOut` if there is no answer within `timeout`; `InvalidInput` if `timeout` is zero;
-    /// `ConnectionRefused` if nothing listens at `address`; any other error that `connect(2)` reports.
+    /// `ConnectionRefused` if nothing listens at `address`; any other error that `connect(2)`
+    /// reports.
     ///
     /// ```
     /// use std::time::Duration;
@@ -150,7 +151,8 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// `NotConnected` if the peer has closed the connection; any other error that `shutdown(2)` reports.
+    /// `NotConnected` if the peer has closed the connection; any other error that `shutdown(2)`
+    /// reports.
     ///
     /// ```
     /// use std::io::{Read, Write};
@@ -173,7 +175,8 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// `NotConnected` if the peer has closed the connection; any other error that `getpeername(2)` reports.
+    /// `NotConnected` if the peer has closed the connection; any other error that `getpeername(2)`
+    /// reports.
     ///
     /// ```
     /// # let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
@@ -256,8 +259,9 @@ impl TcpStream {
         self.socket.inner.ttl()
     }
 
-    /// Sets `TCP_QUICKACK`, which acknowledges received data at once. The kernel may reset the option at any
-    /// time. The counterpart in `std` is a method of `std::os::linux::net::TcpStreamExt`.
+    /// Sets `TCP_QUICKACK`, which acknowledges received data at once. The kernel may reset the
+    /// option at any time. The counterpart in `std` is a method of
+    /// `std::os::linux::net::TcpStreamExt`.
     ///
     /// # Errors
     ///
@@ -286,11 +290,11 @@ impl TcpStream {
 
     /// Sets `SO_LINGER`: how closing the connection treats unsent data.
     ///
-    /// With `None`, the default, dropping the last handle returns at once, and the kernel sends the data in
-    /// the background. With a timeout of zero, the data is discarded, and the peer sees a reset. With any
-    /// other timeout, the drop blocks until the data is sent or the time has passed. This would also block
-    /// the worker, so drop the stream within [`blocking`](crate::blocking). The timeout is rounded up to
-    /// whole seconds.
+    /// With `None`, the default, dropping the last handle returns at once, and the kernel sends the
+    /// data in the background. With a timeout of zero, the data is discarded, and the peer sees a
+    /// reset. With any other timeout, the drop blocks until the data is sent or the time has
+    /// passed. This would also block the worker, so drop the stream within
+    /// [`blocking`](crate::blocking). The timeout is rounded up to whole seconds.
     ///
     /// # Errors
     ///
@@ -314,7 +318,8 @@ impl TcpStream {
         Ok(sockopt::set_socket_linger(self, linger)?)
     }
 
-    /// Returns the linger time (`SO_LINGER`). See the example of [`set_linger`](TcpStream::set_linger).
+    /// Returns the linger time (`SO_LINGER`). See the example of
+    /// [`set_linger`](TcpStream::set_linger).
     ///
     /// # Errors
     ///
@@ -323,13 +328,13 @@ impl TcpStream {
         Ok(sockopt::socket_linger(self)?)
     }
 
-    /// Enables keepalive probes, or disables them with `None`. If the peer leaves all probes unanswered,
-    /// waiting calls fail with `TimedOut`.
+    /// Enables keepalive probes, or disables them with `None`. If the peer leaves all probes
+    /// unanswered, waiting calls fail with `TimedOut`.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` (`EINVAL`) if a time is zero or more than 32767 s, or if the number of probes is zero
-    /// or more than 127; any other error that `setsockopt(2)` reports.
+    /// `InvalidInput` (`EINVAL`) if a time is zero or more than 32767 s, or if the number of probes
+    /// is zero or more than 127; any other error that `setsockopt(2)` reports.
     ///
     /// ```
     /// use std::time::Duration;

@@ -22,8 +22,8 @@ pub(super) fn encode(address: &SocketAddr) -> io::Result<SocketAddrAny> {
     Ok(address.into())
 }
 
-/// Converts an address that the kernel has written. A path of the maximum length has no terminating zero
-/// byte; the `std` type cannot represent it, so the result is the unnamed address.
+/// Converts an address that the kernel has written. A path of the maximum length has no terminating
+/// zero byte; the `std` type cannot represent it, so the result is the unnamed address.
 ///
 /// # Errors
 ///

@@ -24,8 +24,8 @@ pub struct UCred {
     pub pid: Option<i32>,
 }
 
-/// Reads `SO_PEERCRED`. Calls `getsockopt` directly, as the type of `rustix` cannot represent a process
-/// without an ID.
+/// Reads `SO_PEERCRED`. Calls `getsockopt` directly, as the type of `rustix` cannot represent a
+/// process without an ID.
 #[allow(
     unsafe_code,
     reason = "the process ID may be zero, which the type of rustix cannot represent"
@@ -37,7 +37,8 @@ pub(super) fn of_peer(socket: BorrowedFd<'_>) -> io::Result<UCred> {
         gid: 0,
     };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the pointer is to a live `ucred`, the structure of this option, and the length is its size.
+    // SAFETY: the pointer is to a live `ucred`, the structure of this option, and the length is its
+    // size.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

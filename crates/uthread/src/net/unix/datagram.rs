@@ -1,9 +1,9 @@
 //! Unix datagram sockets. They lose no datagram: a sender waits while the receiver's queue is full.
 //!
 //! The kernel reports room in that queue only to sockets that are connected to the receiver, so an
-//! unconnected sender waits through a second, connected socket. And io_uring must not retry a send: the
-//! kernel takes the bytes before it checks the queue, so a retry would send an empty datagram. Each attempt
-//! is therefore a non-blocking system call.
+//! unconnected sender waits through a second, connected socket. And io_uring must not retry a send:
+//! the kernel takes the bytes before it checks the queue, so a retry would send an empty datagram.
+//! Each attempt is therefore a non-blocking system call.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -51,12 +51,13 @@ pub struct UnixDatagram {
 }
 
 impl UnixDatagram {
-    /// Creates a socket bound to `path`. This creates a file, which remains after the socket is dropped.
+    /// Creates a socket bound to `path`. This creates a file, which remains after the socket is
+    /// dropped.
     ///
     /// # Errors
     ///
-    /// `AddrInUse` if the file exists; `InvalidInput` if the path is too long for an address; any other error
-    /// that `socket(2)` or `bind(2)` reports.
+    /// `AddrInUse` if the file exists; `InvalidInput` if the path is too long for an address; any
+    /// other error that `socket(2)` or `bind(2)` reports.
     ///
     /// ```
     /// use uthread::net::UnixDatagram;
@@ -101,7 +102,8 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `socket(2)` reports.
+    /// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `socket(2)`
+    /// reports.
     ///
     /// ```
     /// let socket = uthread::net::UnixDatagram::unbound()?;
@@ -116,7 +118,8 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `socketpair(2)` reports.
+    /// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `socketpair(2)`
+    /// reports.
     ///
     /// ```
     /// let (one, other) = uthread::net::UnixDatagram::pair()?;
@@ -137,14 +140,14 @@ impl UnixDatagram {
         }
     }
 
-    /// Connects the socket to the one bound to `path`: [`send`](UnixDatagram::send) sends to it, and only its
-    /// datagrams are received.
+    /// Connects the socket to the one bound to `path`: [`send`](UnixDatagram::send) sends to it,
+    /// and only its datagrams are received.
     ///
     /// # Errors
     ///
     /// `NotFound` if there is no such file; `ConnectionRefused` if no socket is bound to it;
-    /// `PermissionDenied` (`EPERM`) if that socket is connected to another one; `InvalidInput` if the path is
-    /// too long for an address; any other error that `connect(2)` reports.
+    /// `PermissionDenied` (`EPERM`) if that socket is connected to another one; `InvalidInput` if
+    /// the path is too long for an address; any other error that `connect(2)` reports.
     ///
     /// ```
     /// use uthread::net::UnixDatagram;
@@ -163,8 +166,8 @@ impl UnixDatagram {
         self.connect_addr(&SocketAddr::from_pathname(path)?)
     }
 
-    /// Connects the socket to the one bound to `address`, which may be an abstract name. See the example of
-    /// [`bind_addr`](UnixDatagram::bind_addr).
+    /// Connects the socket to the one bound to `address`, which may be an abstract name. See the
+    /// example of [`bind_addr`](UnixDatagram::bind_addr).
     ///
     /// # Errors
     ///
@@ -174,8 +177,8 @@ impl UnixDatagram {
         self.socket.inner.connect_addr(address)
     }
 
-    /// Receives a datagram and returns its length and its sender. Bytes that do not fit `buffer` are
-    /// discarded. See the example of [`UnixDatagram`].
+    /// Receives a datagram and returns its length and its sender. Bytes that do not fit `buffer`
+    /// are discarded. See the example of [`UnixDatagram`].
     ///
     /// # Errors
     ///
@@ -185,7 +188,8 @@ impl UnixDatagram {
         Ok((count, address::decode(&sender)?))
     }
 
-    /// Receives a datagram without removing it from the queue: the next receive returns the same datagram.
+    /// Receives a datagram without removing it from the queue: the next receive returns the same
+    /// datagram.
     ///
     /// # Errors
     ///
@@ -204,20 +208,21 @@ impl UnixDatagram {
         Ok((count, address::decode(&sender)?))
     }
 
-    /// Sends a datagram to the socket bound to `path`, waiting while the queue of that socket is full. See
-    /// the example of [`UnixDatagram`].
+    /// Sends a datagram to the socket bound to `path`, waiting while the queue of that socket is
+    /// full. See the example of [`UnixDatagram`].
     ///
     /// # Errors
     ///
-    /// `NotFound` if there is no such file; `ConnectionRefused` if no socket is bound to it; `EMSGSIZE` if
-    /// `buffer` is too large for a datagram; `WouldBlock` after the write timeout; `InvalidInput` if the path
-    /// is too long for an address; any other error that `sendto(2)` reports.
+    /// `NotFound` if there is no such file; `ConnectionRefused` if no socket is bound to it;
+    /// `EMSGSIZE` if `buffer` is too large for a datagram; `WouldBlock` after the write timeout;
+    /// `InvalidInput` if the path is too long for an address; any other error that `sendto(2)`
+    /// reports.
     pub fn send_to<P: AsRef<Path>>(&self, buffer: &[u8], path: P) -> io::Result<usize> {
         self.send_to_addr(buffer, &SocketAddr::from_pathname(path)?)
     }
 
-    /// Sends a datagram to the socket bound to `address`, which may be an abstract name. See the example of
-    /// [`bind_addr`](UnixDatagram::bind_addr).
+    /// Sends a datagram to the socket bound to `address`, which may be an abstract name. See the
+    /// example of [`bind_addr`](UnixDatagram::bind_addr).
     ///
     /// # Errors
     ///
@@ -240,8 +245,8 @@ impl UnixDatagram {
         self.send_message(message, |rest| self.socket.wait_for(PollFlags::OUT, rest))
     }
 
-    /// Sends a message. Each time there is no room, calls `await_room` with the rest of the timeout and tries
-    /// again.
+    /// Sends a message. Each time there is no room, calls `await_room` with the rest of the timeout
+    /// and tries again.
     fn send_message(
         &self,
         mut message: Message<'_>,
@@ -270,8 +275,8 @@ impl UnixDatagram {
         }
     }
 
-    /// Waits until there may be room to send to `address`, in the send buffer of this socket or in the
-    /// receiver's queue.
+    /// Waits until there may be room to send to `address`, in the send buffer of this socket or in
+    /// the receiver's queue.
     fn await_room(&self, address: &SocketAddrAny, rest: Option<Duration>) -> io::Result<()> {
         if native::ready_now(self.as_fd(), PollFlags::OUT)?.is_empty() {
             return self.socket.wait_for(PollFlags::OUT, rest);
@@ -285,8 +290,8 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` (`EINVAL`) for more than [`FDS_MAX`](super::FDS_MAX) descriptors; the errors of
-    /// [`send`](UnixDatagram::send).
+    /// `InvalidInput` (`EINVAL`) for more than [`FDS_MAX`](super::FDS_MAX) descriptors; the errors
+    /// of [`send`](UnixDatagram::send).
     ///
     /// ```
     /// use std::os::fd::AsFd;
@@ -335,7 +340,8 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// `NotConnected` if the socket is not connected; any other error that `getpeername(2)` reports.
+    /// `NotConnected` if the socket is not connected; any other error that `getpeername(2)`
+    /// reports.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.socket.inner.peer_addr()
     }

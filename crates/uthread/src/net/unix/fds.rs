@@ -1,7 +1,7 @@
 //! File descriptors sent with a message.
 //!
-//! They travel beside the bytes, in a list of the kernel's `struct cmsghdr`. Each header is followed by its
-//! data and aligned to words:
+//! They travel beside the bytes, in a list of the kernel's `struct cmsghdr`. Each header is
+//! followed by its data and aligned to words:
 //!
 //! ```text
 //!   total length | SOL_SOCKET | SCM_RIGHTS | descriptor, descriptor, ..
@@ -49,11 +49,11 @@ const fn words(fds: usize) -> usize {
 pub struct ReceivedFds {
     /// Number of bytes received.
     pub bytes: usize,
-    /// The descriptors, in the order in which they were sent. They are closed on `exec`, so child processes
-    /// do not inherit them.
+    /// The descriptors, in the order in which they were sent. They are closed on `exec`, so child
+    /// processes do not inherit them.
     pub fds: Vec<OwnedFd>,
-    /// `true` if descriptors were lost: more were sent than the call asked for, or than this process may
-    /// open.
+    /// `true` if descriptors were lost: more were sent than the call asked for, or than this
+    /// process may open.
     pub fds_lost: bool,
     /// `true` if a datagram was longer than the buffer, so that the rest of it is lost.
     pub is_truncated: bool,
@@ -119,8 +119,8 @@ fn encode(fds: &[BorrowedFd<'_>]) -> [u64; WORDS_MAX] {
     words
 }
 
-/// Extracts the descriptors from the control data that the kernel has written. Must be called once per
-/// message, as it takes ownership of them.
+/// Extracts the descriptors from the control data that the kernel has written. Must be called once
+/// per message, as it takes ownership of them.
 fn decode(words: &[u64], filled_bytes: usize) -> Vec<OwnedFd> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let mut rest = &bytes[..filled_bytes.min(bytes.len())];
@@ -152,6 +152,7 @@ fn number(bytes: &[u8], index: usize) -> Option<i32> {
     reason = "takes ownership of a descriptor that the kernel has created"
 )]
 fn own(number: [u8; NUMBER_BYTES]) -> OwnedFd {
-    // SAFETY: the kernel has created this descriptor for the message, and the message is decoded once.
+    // SAFETY: the kernel has created this descriptor for the message, and the message is decoded
+    // once.
     unsafe { OwnedFd::from_raw_fd(RawFd::from_ne_bytes(number)) }
 }

@@ -39,13 +39,14 @@ pub struct UnixListener {
 }
 
 impl UnixListener {
-    /// Creates a listener bound to `path`. This creates a file, which remains after the listener is dropped.
-    /// The kernel queues as many connections that are not yet accepted as the sysctl `net.core.somaxconn` allows; further clients wait.
+    /// Creates a listener bound to `path`. This creates a file, which remains after the listener is
+    /// dropped. The kernel queues as many connections that are not yet accepted as the sysctl
+    /// `net.core.somaxconn` allows; further clients wait.
     ///
     /// # Errors
     ///
-    /// `AddrInUse` if the file exists; `InvalidInput` if the path is too long for an address; any other error
-    /// that `socket(2)`, `bind(2)` or `listen(2)` reports.
+    /// `AddrInUse` if the file exists; `InvalidInput` if the path is too long for an address; any
+    /// other error that `socket(2)`, `bind(2)` or `listen(2)` reports.
     ///
     /// ```
     /// use uthread::net::UnixListener;
@@ -85,8 +86,8 @@ impl UnixListener {
     ///
     /// # Errors
     ///
-    /// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `accept(2)` reports. The
-    /// listener remains usable.
+    /// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `accept(2)`
+    /// reports. The listener remains usable.
     ///
     /// ```
     /// use uthread::net::{UnixListener, UnixStream};
@@ -122,8 +123,9 @@ impl UnixListener {
         Incoming { listener: self }
     }
 
-    /// Stops listening, for all handles to this socket. Current and later calls that wait for a connection
-    /// fail with `InvalidInput` (`EINVAL`). Queued connections are reset when the last handle is dropped.
+    /// Stops listening, for all handles to this socket. Current and later calls that wait for a
+    /// connection fail with `InvalidInput` (`EINVAL`). Queued connections are reset when the last
+    /// handle is dropped.
     ///
     /// # Errors
     ///
@@ -168,7 +170,8 @@ impl<'a> IntoIterator for &'a UnixListener {
     }
 }
 
-/// An endless iterator over the connections of a listener. See the example of [`UnixListener::incoming`].
+/// An endless iterator over the connections of a listener. See the example of
+/// [`UnixListener::incoming`].
 #[derive(Debug)]
 pub struct Incoming<'a> {
     listener: &'a UnixListener,

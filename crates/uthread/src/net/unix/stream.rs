@@ -17,8 +17,9 @@ use crate::net::socket::{self, Inner, Socket};
 use crate::op::net::SOCKET_FLAGS;
 use crate::sched::caller::{self, cancellation, wait};
 
-/// Pause between attempts to connect while the listener's queue is full and the driver cannot wait for room.
-/// It is about the time in which a busy listener accepts, and long enough not to slow the listener down.
+/// Pause between attempts to connect while the listener's queue is full and the driver cannot wait
+/// for room. It is about the time in which a busy listener accepts, and long enough not to slow the
+/// listener down.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
 impl Inner for std::os::unix::net::UnixStream {
@@ -48,8 +49,9 @@ impl UnixStream {
     ///
     /// # Errors
     ///
-    /// `NotFound` if there is no such file; `ConnectionRefused` if nothing listens at it; `InvalidInput` if
-    /// the path is too long for an address; any other error that `connect(2)` reports.
+    /// `NotFound` if there is no such file; `ConnectionRefused` if nothing listens at it;
+    /// `InvalidInput` if the path is too long for an address; any other error that `connect(2)`
+    /// reports.
     ///
     /// ```
     /// use uthread::net::{UnixListener, UnixStream};
@@ -67,8 +69,8 @@ impl UnixStream {
         UnixStream::connect_addr(&SocketAddr::from_pathname(path)?)
     }
 
-    /// Connects to the listener bound to `address`, which may be an abstract name. Waits while its queue is
-    /// full.
+    /// Connects to the listener bound to `address`, which may be an abstract name. Waits while its
+    /// queue is full.
     ///
     /// # Errors
     ///
@@ -101,7 +103,8 @@ impl UnixStream {
     ///
     /// # Errors
     ///
-    /// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `socketpair(2)` reports.
+    /// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `socketpair(2)`
+    /// reports.
     pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
         let (one, other) = std::os::unix::net::UnixStream::pair()?;
         let new = |inner| UnixStream {
@@ -139,13 +142,14 @@ impl UnixStream {
 
     /// Sends bytes, and descriptors with the first byte. Returns the number of bytes sent.
     ///
-    /// If it is smaller than the length of `buffer`, the descriptors have been sent nevertheless: send the
-    /// rest with [`Write`](std::io::Write).
+    /// If it is smaller than the length of `buffer`, the descriptors have been sent nevertheless:
+    /// send the rest with [`Write`](std::io::Write).
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for more than [`FDS_MAX`](super::FDS_MAX) descriptors, or for descriptors without any
-    /// byte; `WouldBlock` after the write timeout; any other error that `sendmsg(2)` reports.
+    /// `InvalidInput` for more than [`FDS_MAX`](super::FDS_MAX) descriptors, or for descriptors
+    /// without any byte; `WouldBlock` after the write timeout; any other error that `sendmsg(2)`
+    /// reports.
     ///
     /// ```
     /// use std::{fs::File, io::Read, os::fd::AsFd};
@@ -172,19 +176,20 @@ impl UnixStream {
         fds::send(buffer, fds, |message| self.socket.send_message(message))
     }
 
-    /// Receives bytes and at most `fds_max` descriptors sent with them. A plain [`Read`](std::io::Read) would close the
-    /// descriptors. See the example of [`send_fds`](UnixStream::send_fds).
+    /// Receives bytes and at most `fds_max` descriptors sent with them. A plain
+    /// [`Read`](std::io::Read) would close the descriptors. See the example of
+    /// [`send_fds`](UnixStream::send_fds).
     ///
     /// # Errors
     ///
-    /// `WouldBlock` after the read timeout; any other error that `recvmsg(2)` reports. Losing descriptors is
-    /// not an error: see [`ReceivedFds::fds_lost`].
+    /// `WouldBlock` after the read timeout; any other error that `recvmsg(2)` reports. Losing
+    /// descriptors is not an error: see [`ReceivedFds::fds_lost`].
     pub fn recv_fds(&self, buffer: &mut [u8], fds_max: usize) -> io::Result<ReceivedFds> {
         fds::receive(&self.socket, buffer, fds_max)
     }
 
-    /// Returns the credentials of the peer process at the time at which it connected or started to listen.
-    /// See the example of [`UCred`].
+    /// Returns the credentials of the peer process at the time at which it connected or started to
+    /// listen. See the example of [`UCred`].
     ///
     /// # Errors
     ///
@@ -216,12 +221,14 @@ impl UnixStream {
     ///
     /// # Errors
     ///
-    /// `NotConnected` if the stream is not connected; any other error that `getpeername(2)` reports.
+    /// `NotConnected` if the stream is not connected; any other error that `getpeername(2)`
+    /// reports.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.socket.inner.peer_addr()
     }
 
-    /// Returns the local address of the stream. See the example of [`connect`](UnixStream::connect).
+    /// Returns the local address of the stream. See the example of
+    /// [`connect`](UnixStream::connect).
     ///
     /// # Errors
     ///

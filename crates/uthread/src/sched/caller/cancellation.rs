@@ -1,7 +1,7 @@
 //! Checks whether the caller may wait, and ends it by an error or by unwinding if it may not.
 //!
-//! The caller is a fiber, on a worker or as a thread, or a plain thread, which has limits but no handle that
-//! could cancel it.
+//! The caller is a fiber, on a worker or as a thread, or a plain thread, which has limits but no
+//! handle that could cancel it.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -15,16 +15,16 @@ use crate::sched::shared::abandonment::Abandonment;
 use crate::sched::threads;
 use crate::sched::worker::{calls, current, panics};
 
-/// Number of failed calls and useless spawns after which a caller is unwound. A caller that handles the
-/// errors ends long before; a loop that only retries never would.
+/// Number of failed calls and useless spawns after which a caller is unwound. A caller that handles
+/// the errors ends long before; a loop that only retries never would.
 pub(crate) const REFUSALS_MAX: u32 = 100;
 
-/// Number of unwindings that a fiber may catch after the end of its runtime before it is abandoned. A fiber
-/// that catches the panic of each piece of its work ends long before.
+/// Number of unwindings that a fiber may catch after the end of its runtime before it is abandoned.
+/// A fiber that catches the panic of each piece of its work ends long before.
 const ENDINGS_MAX: u32 = 100;
 
-/// How long a fiber that cannot be unwound may continue with such calls: its destructor may wait for others
-/// by `yield_now`.
+/// How long a fiber that cannot be unwound may continue with such calls: its destructor may wait
+/// for others by `yield_now`.
 const ENDING_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// The reason why the caller may not wait.
@@ -43,8 +43,8 @@ impl End {
     }
 }
 
-/// Returns the reason why the caller may not wait, if there is one. Cancellation takes precedence over a
-/// deadline.
+/// Returns the reason why the caller may not wait, if there is one. Cancellation takes precedence
+/// over a deadline.
 #[inline(always)]
 pub(crate) fn end() -> Option<End> {
     match unlimited() {
@@ -141,8 +141,8 @@ pub(crate) fn refuse_if_cancelled() -> io::Result<()> {
     refusal().map_or(Ok(()), Err)
 }
 
-/// Unwinds the caller if it may not wait, for a call that cannot return an error. If it cannot be unwound,
-/// because panics abort or it is unwinding already, the call lets others run and returns.
+/// Unwinds the caller if it may not wait, for a call that cannot return an error. If it cannot be
+/// unwound, because panics abort or it is unwinding already, the call lets others run and returns.
 #[inline]
 pub(crate) fn unwind_if_cancelled() {
     if let Some(end) = end() {
@@ -150,8 +150,8 @@ pub(crate) fn unwind_if_cancelled() {
     }
 }
 
-/// Unwinds the caller like [`unwind_if_cancelled`]. The caller has seen another fiber end with the runtime, which its
-/// own worker may not have noticed yet.
+/// Unwinds the caller like [`unwind_if_cancelled`]. The caller has seen another fiber end with the
+/// runtime, which its own worker may not have noticed yet.
 #[cold]
 pub(crate) fn unwind_if_ending() {
     if let Some(end) = look_for_end() {
@@ -204,8 +204,9 @@ fn abandonment() -> Abandonment {
     })
 }
 
-/// Does not return if the runtime of the caller abandons its fibers. The caller must not be in a queue, and
-/// must not hold anything that other fibers or threads wait for. `why` describes its wait.
+/// Does not return if the runtime of the caller abandons its fibers. The caller must not be in a
+/// queue, and must not hold anything that other fibers or threads wait for. `why` describes its
+/// wait.
 #[cold]
 pub(crate) fn vanish_if_abandoned(why: &str) {
     match abandonment() {
@@ -272,8 +273,8 @@ fn with_limits<R>(action: impl FnOnce(&Limits) -> R) -> R {
     }
 }
 
-/// Calls `action` with the limits of a thread that is not a fiber. Never inlined, like every access to a
-/// thread-local that fibers make.
+/// Calls `action` with the limits of a thread that is not a fiber. Never inlined, like every access
+/// to a thread-local that fibers make.
 #[inline(never)]
 fn with_own<R>(action: impl FnOnce(&Limits) -> R) -> R {
     thread_local! {
@@ -294,14 +295,14 @@ pub(crate) fn count_spawn() {
     let _ = refusal();
 }
 
-/// Counts a wait with a timeout that ends early because the caller is cancelled, so that a loop of such waits
-/// terminates.
+/// Counts a wait with a timeout that ends early because the caller is cancelled, so that a loop of
+/// such waits terminates.
 pub(crate) fn count_early_end() {
     let _ = refusal();
 }
 
-/// Returns the deadline for a fiber whose value the caller needs. Returns `None` if the caller is unwinding:
-/// it could not be unwound again for lack of the value.
+/// Returns the deadline for a fiber whose value the caller needs. Returns `None` if the caller is
+/// unwinding: it could not be unwound again for lack of the value.
 pub(crate) fn deadline_to_inherit() -> Option<Instant> {
     deadline().filter(|_| !panics::is_panicking())
 }

@@ -1,4 +1,5 @@
-//! The scheduler as its caller sees it: a fiber on a worker, a fiber that is a thread, or a plain thread.
+//! The scheduler as its caller sees it: a fiber on a worker, a fiber that is a thread, or a plain
+//! thread.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -56,8 +57,8 @@ pub(crate) fn now() -> Instant {
     current::with_fiber(|worker| worker.io.now()).unwrap_or_else(Instant::now)
 }
 
-/// Returns `begin + duration`, or a time that is practically never reached if the clock cannot represent
-/// that.
+/// Returns `begin + duration`, or a time that is practically never reached if the clock cannot
+/// represent that.
 pub(crate) fn after(begin: Instant, duration: Duration) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     begin.checked_add(duration).unwrap_or(begin + CENTURY)
@@ -87,8 +88,8 @@ pub(crate) fn with_control<R>(action: impl FnOnce(&Control) -> R) -> Option<R> {
     }
 }
 
-/// Calls `read` with the state of each worker of the caller's runtime, the number of fibers that any of them may take, and the pool for
-/// blocking calls, if the caller is a fiber.
+/// Calls `read` with the state of each worker of the caller's runtime, the number of fibers that
+/// any of them may take, and the pool for blocking calls, if the caller is a fiber.
 pub(crate) fn with_readings<R>(
     read: impl FnOnce(&mut dyn Iterator<Item = Reading<'_>>, usize, Option<&Pool>) -> R,
 ) -> Option<R> {
@@ -123,7 +124,8 @@ pub(crate) fn priority() -> Priority {
     with_control(|control| control.limits.priority()).unwrap_or_default()
 }
 
-/// Sets the priority of the calling fiber and returns the previous one. Does nothing outside of fibers.
+/// Sets the priority of the calling fiber and returns the previous one. Does nothing outside of
+/// fibers.
 pub(crate) fn set_priority(priority: Priority) -> Priority {
     let before = with_control(|control| control.limits.set_priority(priority));
     if priority != Priority::Normal {

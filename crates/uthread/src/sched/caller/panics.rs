@@ -34,8 +34,8 @@ impl Since {
         }
     }
 
-    /// Returns `true` if the caller has started to panic since then, and still panics. The end of a runtime,
-    /// which unwinds its fibers and fails their calls, is not a panic.
+    /// Returns `true` if the caller has started to panic since then, and still panics. The end of a
+    /// runtime, which unwinds its fibers and fails their calls, is not a panic.
     #[inline]
     pub(crate) fn has_panicked(self) -> bool {
         thread::panicking() && self.has_begun() && !is_shut_down()
@@ -64,8 +64,8 @@ pub(crate) fn catch_unwind<T>(f: impl FnOnce() -> T) -> thread::Result<T> {
     result
 }
 
-/// Calls a function that catches its own panics. Afterwards the caller is known to panic only if it did
-/// before.
+/// Calls a function that catches its own panics. Afterwards the caller is known to panic only if it
+/// did before.
 pub(crate) fn contain(f: impl FnOnce()) {
     let panicked = is_panicking();
     f();

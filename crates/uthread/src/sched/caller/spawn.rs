@@ -12,8 +12,9 @@ use crate::sched::worker::queues::Queues;
 use crate::sched::worker::{Worker, current};
 use crate::stack::Stack;
 
-/// Returns a stack of at least `bytes` bytes for a new fiber, or `None` if the default stacks of the caller's
-/// runtime are large enough. The fibers of the threads driver have the stacks of their threads.
+/// Returns a stack of at least `bytes` bytes for a new fiber, or `None` if the default stacks of
+/// the caller's runtime are large enough. The fibers of the threads driver have the stacks of their
+/// threads.
 ///
 /// # Errors
 ///
@@ -31,8 +32,9 @@ pub(crate) fn take_larger_stack(bytes: usize) -> io::Result<Option<Stack>> {
     })
 }
 
-/// Queues a new fiber on the caller's worker or, if its priority is not normal or the caller is a dedicated fiber, for all
-/// workers. With the threads driver, starts its thread instead, with a stack of `stack_size` bytes if that is given.
+/// Queues a new fiber on the caller's worker or, if its priority is not normal or the caller is a
+/// dedicated fiber, for all workers. With the threads driver, starts its thread instead, with a
+/// stack of `stack_size` bytes if that is given.
 ///
 /// # Errors
 ///
@@ -54,7 +56,8 @@ pub(crate) fn here(fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()>
     }
 }
 
-/// Queues a new fiber on the caller's worker, like [`here`]. If it cannot be queued, its outcome has the error.
+/// Queues a new fiber on the caller's worker, like [`here`]. If it cannot be queued, its outcome
+/// has the error.
 ///
 /// A function of its own, which calls nothing in the most frequent case, and so saves no registers.
 #[inline(never)]
@@ -81,7 +84,8 @@ fn let_some_start() {
     }
 }
 
-/// Queues a new fiber that is a part of the calling fiber's work, for which [`take_back`] is called later.
+/// Queues a new fiber that is a part of the calling fiber's work, for which [`take_back`] is called
+/// later.
 ///
 /// # Errors
 ///
@@ -105,19 +109,21 @@ fn queue_here(fiber: FiberRef, queue: impl FnOnce(&Queues, FiberRef)) -> Option<
     fiber
 }
 
-/// Starts the thread of a new fiber, whose spawner is a thread, too, or queues it if the spawner is a dedicated fiber.
+/// Starts the thread of a new fiber, whose spawner is a thread, too, or queues it if the spawner is
+/// a dedicated fiber.
 fn start_thread(fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
     let context = threads::current().expect("only who belongs to a runtime spawns here");
     context.spawn(fiber, stack_size)
 }
 
-/// Makes the fiber that the caller spawns next start on the next worker in turn: it will serve a connection.
+/// Makes the fiber that the caller spawns next start on the next worker in turn: it will serve a
+/// connection.
 pub(crate) fn spread_next() {
     current::with_worker(|worker| worker.queues.spread_next());
 }
 
-/// Removes a fiber from the queue if it is still the newest one of the caller's worker. Returns `true` if it
-/// was, so that the caller owns it.
+/// Removes a fiber from the queue if it is still the newest one of the caller's worker. Returns
+/// `true` if it was, so that the caller owns it.
 pub(crate) fn take_back(fiber: &FiberRef) -> bool {
     current::with_fiber(|worker| worker.queues.take_back(fiber)).unwrap_or(false)
 }

@@ -7,8 +7,8 @@ use super::{in_fiber, running};
 use crate::fiber::Pause;
 use crate::sched::worker::{budget, calls};
 
-/// Called once by each call that may complete without waiting. Now and then it lets others run, so that a
-/// fiber that never waits does not monopolize its worker.
+/// Called once by each call that may complete without waiting. Now and then it lets others run, so
+/// that a fiber that never waits does not monopolize its worker.
 #[inline(always)]
 pub(crate) fn spend() {
     #[cold]
@@ -24,7 +24,8 @@ pub(crate) fn spend() {
     }
 }
 
-/// Begins a call that enters the kernel, never waits, and can return an error. Now and then it lets others run.
+/// Begins a call that enters the kernel, never waits, and can return an error. Now and then it lets
+/// others run.
 ///
 /// # Errors
 ///
@@ -36,17 +37,18 @@ pub(crate) fn begin_call() -> io::Result<()> {
     refuse_if_cancelled()
 }
 
-/// Called after a call that has entered the kernel, never waits for another fiber, and cannot return an error. Now and then it lets
-/// others run.
+/// Called after a call that has entered the kernel, never waits for another fiber, and cannot
+/// return an error. Now and then it lets others run.
 pub(crate) fn end_call() {
     if budget::is_used_up_by_system_call() {
         pass_in_fiber();
     }
 }
 
-/// Called by each call that usually does not wait but affects other fibers or depends on them, such as taking or trying a
-/// lock, or waking a fiber. Now and then it lets others run, so that a loop of such calls makes progress. A cancelled
-/// fiber may continue its loop as long as a loop of refused calls.
+/// Called by each call that usually does not wait but affects other fibers or depends on them, such
+/// as taking or trying a lock, or waking a fiber. Now and then it lets others run, so that a loop
+/// of such calls makes progress. A cancelled fiber may continue its loop as long as a loop of
+/// refused calls.
 #[inline]
 pub(crate) fn spend_try() {
     #[cold]

@@ -5,8 +5,8 @@
 //!   thread   the dedicated fiber: its calls block            ----> queues what it spawns for the workers
 //! ```
 //!
-//! The *keeper* has the name and the spawn site of the fiber. It makes the runtime count the fiber, show it in dumps, and wait for
-//! it at its end.
+//! The *keeper* has the name and the spawn site of the fiber. It makes the runtime count the fiber,
+//! show it in dumps, and wait for it at its end.
 
 use std::io;
 use std::ptr;
@@ -19,11 +19,12 @@ use crate::sched::shared::dedicated::{DedicatedFibers, Membership};
 use crate::sched::threads::{self, Threads};
 use crate::sched::worker::current;
 
-/// Default stack size: that of a thread of `std`, as the code is often a library that was written for threads.
+/// Default stack size: that of a thread of `std`, as the code is often a library that was written
+/// for threads.
 const STACK_SIZE: usize = 2 * 1024 * 1024;
 
-/// Starts a dedicated fiber of the caller's runtime, with a stack of `stack_size` bytes if given. With the threads driver, where
-/// each fiber has a thread, starts an ordinary one.
+/// Starts a dedicated fiber of the caller's runtime, with a stack of `stack_size` bytes if given.
+/// With the threads driver, where each fiber has a thread, starts an ordinary one.
 ///
 /// # Errors
 ///
@@ -47,8 +48,8 @@ pub(crate) fn start_here(fiber: FiberRef, stack_size: Option<usize>) -> io::Resu
 ///
 /// # Errors
 ///
-/// `EAGAIN` if the system has no thread or no memory for it; any other error `pthread_create(3)` reports. The fiber is
-/// abandoned then.
+/// `EAGAIN` if the system has no thread or no memory for it; any other error `pthread_create(3)`
+/// reports. The fiber is abandoned then.
 pub(crate) fn start(
     runtime: &Arc<Shared>,
     fiber: FiberRef,
@@ -84,7 +85,8 @@ fn keeper(identity: Identity, ended: Arc<Outcome<()>>) -> FiberRef {
     keeper
 }
 
-/// Returns `true` if the caller is a dedicated fiber of this runtime: its keeper's worker cannot end before the caller continues.
+/// Returns `true` if the caller is a dedicated fiber of this runtime: its keeper's worker cannot
+/// end before the caller continues.
 pub(crate) fn is_caller_of(runtime: &Shared) -> bool {
     let context = threads::current();
     let own = context.as_deref().and_then(|context| context.runtime());

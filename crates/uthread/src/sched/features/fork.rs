@@ -8,8 +8,8 @@
 //!               ends, as there is no loop to return to
 //! ```
 //!
-//! Forks are detected by the handlers of `pthread_atfork`, which `vfork`, `posix_spawn` and a bare `clone` do
-//! not call.
+//! Forks are detected by the handlers of `pthread_atfork`, which `vfork`, `posix_spawn` and a bare
+//! `clone` do not call.
 
 use std::sync::Once;
 
@@ -31,7 +31,8 @@ unsafe extern "C" {
 pub(crate) fn attend() {
     static ATTENDED: Once = Once::new();
     ATTENDED.call_once(|| {
-        // SAFETY: the handlers remain loaded as long as the program: a library with threads is not unloaded.
+        // SAFETY: the handlers remain loaded as long as the program: a library with threads is not
+        // unloaded.
         let result = unsafe { pthread_atfork(Some(before), None, Some(in_child)) };
         assert_eq!(result, 0, "pthread_atfork: no memory");
     });

@@ -6,8 +6,8 @@
 //!     +--wakes----------+--> the waiting fiber
 //! ```
 //!
-//! Shared by the reactor, as long as the operation is in flight, and by the fiber. A fiber that leaks its half keeps
-//! nothing alive that the kernel needs.
+//! Shared by the reactor, as long as the operation is in flight, and by the fiber. A fiber that
+//! leaks its half keeps nothing alive that the kernel needs.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -27,8 +27,8 @@ pub(crate) trait Decode: Send + Sync + 'static {
     /// Items that may wait to be taken before the operation is cancelled.
     const BACKLOG_MAX: usize;
 
-    /// Returns the item of a successful completion, which may have filled `buffer`. Returns `None` if it was merged into
-    /// `newest`, the newest item of the backlog.
+    /// Returns the item of a successful completion, which may have filled `buffer`. Returns `None`
+    /// if it was merged into `newest`, the newest item of the backlog.
     fn decode(
         &self,
         result: u32,
@@ -44,7 +44,8 @@ pub(crate) struct MultishotQueue<M: Decode> {
 }
 
 struct State<T> {
-    /// At most [`Decode::BACKLOG_MAX`] items, and those that arrive before the kernel has cancelled the operation.
+    /// At most [`Decode::BACKLOG_MAX`] items, and those that arrive before the kernel has cancelled
+    /// the operation.
     backlog: VecDeque<T>,
     /// The last result of an operation that has ended.
     end: Option<i32>,
@@ -76,8 +77,8 @@ impl<M: Decode> MultishotQueue<M> {
         })
     }
 
-    /// Starts the operation on the caller's worker; it must not be in flight. Returns `None` if the caller is no fiber on a
-    /// worker whose driver supports it, or if its runtime has ended.
+    /// Starts the operation on the caller's worker; it must not be in flight. Returns `None` if the
+    /// caller is no fiber on a worker whose driver supports it, or if its runtime has ended.
     pub(crate) fn begin(self: &Arc<Self>, operation: &mut Operation<'_>) -> Option<OperationId> {
         let mut state = lock(&self.state);
         (state.end, state.is_ending) = (None, false);
@@ -106,7 +107,8 @@ impl<M: Decode> MultishotQueue<M> {
         taken
     }
 
-    /// Cancels an operation and waits for its end. Items that have arrived by then can still be taken.
+    /// Cancels an operation and waits for its end. Items that have arrived by then can still be
+    /// taken.
     pub(crate) fn end(&self, id: OperationId) {
         if current::with_fiber(|worker| worker.io.end(&worker.queues, id)).is_none() {
             return; // The worker has ended, and before that all its operations.

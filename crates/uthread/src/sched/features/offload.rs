@@ -1,7 +1,8 @@
 //! Blocking calls on the threads of a pool, for operations that the driver does not support.
 //!
-//! If all threads of the pool are busy, a queued call is withdrawn when its caller may not wait any more. A call that has
-//! started is awaited: nothing can stop it, and it may borrow from the caller.
+//! If all threads of the pool are busy, a queued call is withdrawn when its caller may not wait any
+//! more. A call that has started is awaited: nothing can stop it, and it may borrow from the
+//! caller.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -16,8 +17,8 @@ use crate::sched::caller::{self, cancellation, turn, wait};
 use crate::sched::shared::Shared;
 use crate::sched::worker::{Worker, current};
 
-/// Runs `call`, which takes as long as the disk does, on another thread if the caller is a fiber on a worker, and waits for
-/// it. Withdraws a queued call if the caller may not wait any more.
+/// Runs `call`, which takes as long as the disk does, on another thread if the caller is a fiber on
+/// a worker, and waits for it. Withdraws a queued call if the caller may not wait any more.
 ///
 /// # Errors
 ///
@@ -26,8 +27,8 @@ pub(crate) fn perform<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> i
     perform_in(pool::files(), call)
 }
 
-/// Runs `call`, which waits for another process or host, on another thread if the caller is a fiber on a worker, and waits for
-/// it. Withdraws a queued call if the caller may not wait any more.
+/// Runs `call`, which waits for another process or host, on another thread if the caller is a fiber
+/// on a worker, and waits for it. Withdraws a queued call if the caller may not wait any more.
 ///
 /// # Errors
 ///
@@ -57,17 +58,17 @@ fn perform_in<T: Send>(
 fn await_or_refuse(pool: &Arc<Pool>, call: &mut (dyn Erased + '_)) -> io::Result<()> {
     let mut sent = Sent::new(pool, call);
     while let Some(job) = sent.wait_or_withdraw() {
-        // Unwinds a caller that ignores such errors. In either case the job is dropped before its borrows
-        // end.
+        // Unwinds a caller that ignores such errors. In either case the job is dropped before its
+        // borrows end.
         cancellation::refuse_if_cancelled()?;
         sent.send_again(job);
     }
     Ok(())
 }
 
-/// Runs `call` on a thread of the runtime's pool if the caller is a fiber on a worker, and waits for it. If the caller may
-/// not wait any more and the call is still queued, drops the call and unwinds the caller. A caller that
-/// cannot be unwound waits.
+/// Runs `call` on a thread of the runtime's pool if the caller is a fiber on a worker, and waits
+/// for it. If the caller may not wait any more and the call is still queued, drops the call and
+/// unwinds the caller. A caller that cannot be unwound waits.
 pub(crate) fn run_or_unwind<F, T>(call: F) -> T
 where
     F: FnOnce() -> T + Send,
@@ -88,8 +89,8 @@ where
     call.take()
 }
 
-/// Sends `call` to the pool of the caller's runtime and waits until it has ended, or unwinds the caller before it has
-/// started.
+/// Sends `call` to the pool of the caller's runtime and waits until it has ended, or unwinds the
+/// caller before it has started.
 fn await_or_unwind(call: &mut (dyn Erased + '_)) {
     let mut sent = Sent::new(&own_pool(), call);
     if let Some(job) = sent.wait_or_withdraw() {
@@ -105,7 +106,8 @@ fn own_pool() -> Arc<Pool> {
         .unwrap_or_else(|| Arc::clone(pool::waits()))
 }
 
-/// Makes another worker go on in place of the caller's, if there are spare ones. Returns `true` if the caller may block.
+/// Makes another worker go on in place of the caller's, if there are spare ones. Returns `true` if
+/// the caller may block.
 fn is_replaced() -> bool {
     current::with_worker(Worker::stand_aside).unwrap_or(false)
 }
@@ -117,8 +119,8 @@ fn call_here<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Runs `call` where it may block: on a pool thread for a fiber on a worker, and on the calling thread
-/// otherwise. A panic of `call` is resumed in the caller.
+/// Runs `call` where it may block: on a pool thread for a fiber on a worker, and on the calling
+/// thread otherwise. A panic of `call` is resumed in the caller.
 pub(crate) fn run<F, T>(call: F) -> T
 where
     F: FnOnce() -> T + Send,
@@ -178,8 +180,8 @@ impl<F: FnOnce() -> T + Send, T: Send> Call<F, T> {
     }
 }
 
-/// A call that was sent to the pool. It may borrow: its sender returns only after it has ended, or after it
-/// was withdrawn and dropped.
+/// A call that was sent to the pool. It may borrow: its sender returns only after it has ended, or
+/// after it was withdrawn and dropped.
 struct Sent {
     outcome: Arc<Outcome<()>>,
     pool: Arc<Pool>,
@@ -222,8 +224,8 @@ impl Sent {
         wait::park_until(|| self.outcome.is_done());
     }
 
-    /// Waits until the call has ended. If the caller may not wait any more and the call is still queued,
-    /// withdraws and returns it.
+    /// Waits until the call has ended. If the caller may not wait any more and the call is still
+    /// queued, withdraws and returns it.
     fn wait_or_withdraw(&self) -> Option<Job> {
         while !self.outcome.is_done() {
             let outside = wait::Outside::enter();
@@ -246,8 +248,8 @@ impl Sent {
     }
 }
 
-/// For [`Sent`] only. Either a thread has run the job, whose borrow it does not use after the outcome is complete; or the
-/// job was withdrawn and dropped by the caller.
+/// For [`Sent`] only. Either a thread has run the job, whose borrow it does not use after the
+/// outcome is complete; or the job was withdrawn and dropped by the caller.
 #[allow(
     unsafe_code,
     reason = "the pool's queue holds jobs without their lifetime"
@@ -258,7 +260,8 @@ fn erase_lifetime(job: Box<dyn FnOnce() + Send + '_>) -> Job {
 }
 
 thread_local! {
-    /// The runtime, by its address, and the worker of the fiber for which the calling thread runs a job.
+    /// The runtime, by its address, and the worker of the fiber for which the calling thread runs a
+    /// job.
     static CALLER: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
@@ -278,8 +281,8 @@ impl Drop for Caller {
     }
 }
 
-/// Returns the worker of this runtime whose fiber is the caller, or for whose fiber the caller runs a job:
-/// this worker cannot end before the caller continues.
+/// Returns the worker of this runtime whose fiber is the caller, or for whose fiber the caller runs
+/// a job: this worker cannot end before the caller continues.
 pub(crate) fn worker_of_caller(shared: &Shared) -> Option<usize> {
     let caller = current::with_worker(Worker::identify).or_else(|| CALLER.get());
     caller

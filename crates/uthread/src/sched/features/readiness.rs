@@ -1,5 +1,5 @@
-//! Waiting for wake-ups and for descriptors at the same time, for selections with descriptors among their
-//! arms.
+//! Waiting for wake-ups and for descriptors at the same time, for selections with descriptors among
+//! their arms.
 //!
 //! ```text
 //!   fiber    start a poll of each -> park -> cancel the remaining polls -> park until they have ended
@@ -25,8 +25,8 @@ use crate::sched::reactor::operations::{Accepted, CompletionSink, OperationId};
 use crate::sched::threads;
 use crate::sched::worker::{Worker, current};
 
-/// An operation that waits for events of a descriptor and does nothing else. Public, as it occurs in a sealed
-/// trait.
+/// An operation that waits for events of a descriptor and does nothing else. Public, as it occurs
+/// in a sealed trait.
 #[doc(hidden)]
 pub struct PollOperation<'a>(pub(crate) Poll<'a>);
 
@@ -46,8 +46,8 @@ pub(crate) fn wake_handle() -> io::Result<WakeHandle> {
     Ok(WakeHandle::Thread(std::thread::current(), Some(interrupt)))
 }
 
-/// Waits until the caller is woken, one of the polls is ready, the deadline passes, or the caller may not
-/// wait any more. May also return spuriously. No poll is in flight afterwards.
+/// Waits until the caller is woken, one of the polls is ready, the deadline passes, or the caller
+/// may not wait any more. May also return spuriously. No poll is in flight afterwards.
 ///
 /// # Errors
 ///
@@ -83,9 +83,9 @@ fn park_fiber(
             fiber: fiber.clone(),
         });
         let sink = Arc::clone(&outcome) as Arc<dyn CompletionSink>;
-        // SAFETY: the operation, which is not moved, and everything it borrows live until this function returns or
-        // unwinds. Before that, `under_way`, which is dropped first and not leaked, has seen its completion; nothing
-        // accesses it in between.
+        // SAFETY: the operation, which is not moved, and everything it borrows live until this
+        // function returns or unwinds. Before that, `under_way`, which is dropped first and not
+        // leaked, has seen its completion; nothing accesses it in between.
         let begin = |worker: &Worker, fiber| unsafe {
             let queues = &worker.queues;
             worker.io.begin(queues, fiber, operation, sink)

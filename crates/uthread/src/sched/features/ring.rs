@@ -43,8 +43,8 @@ pub(crate) fn supports(opcode: u8) -> bool {
     with_driver(|driver| driver.supports(opcode)).unwrap_or(false)
 }
 
-/// Registers a group of buffers with the ring. Returns `None` if there is no ring, or if it refuses the
-/// group.
+/// Registers a group of buffers with the ring. Returns `None` if there is no ring, or if it refuses
+/// the group.
 pub(crate) fn register_buffer_group(count: u16, size: u32) -> Option<Arc<BufferGroup>> {
     with_driver(|driver| driver.register_buffer_group(count, size).ok()).flatten()
 }
@@ -54,7 +54,8 @@ pub(crate) fn owns_buffer_group(group: &BufferGroup) -> bool {
     with_driver(|driver| driver.owns_buffer_group(group)).unwrap_or(false)
 }
 
-/// Registers new memory with the ring. Returns `None` if there is no ring, or if it refuses the memory.
+/// Registers new memory with the ring. Returns `None` if there is no ring, or if it refuses the
+/// memory.
 pub(crate) fn register_buffer(bytes: usize) -> Option<Registration> {
     with_driver(|driver| driver.register_buffer(bytes).ok()).flatten()
 }
@@ -64,7 +65,8 @@ pub(crate) fn register_file(file: BorrowedFd<'_>) -> Option<Registration> {
     with_driver(|driver| driver.register_file(file).ok()).flatten()
 }
 
-/// Reserves an empty file slot of the ring. Returns `None` if there is no ring, or if it has no free slot.
+/// Reserves an empty file slot of the ring. Returns `None` if there is no ring, or if it has no
+/// free slot.
 pub(crate) fn reserve_file() -> Option<Registration> {
     with_driver(|driver| driver.reserve_file().ok()).flatten()
 }

@@ -1,5 +1,5 @@
-//! Waiting for the end of a fiber's thread. As in `std`, joining such a fiber waits until the destructors of
-//! the thread's thread-locals have run, which happens after its outcome is complete.
+//! Waiting for the end of a fiber's thread. As in `std`, joining such a fiber waits until the
+//! destructors of the thread's thread-locals have run, which happens after its outcome is complete.
 
 use std::thread;
 

@@ -50,7 +50,8 @@ impl TicketLock {
         Ticket { lock: self }
     }
 
-    /// Gives the ticket up for ever, as the caller's runtime abandons the caller. Returns if the ticket is being served.
+    /// Gives the ticket up for ever, as the caller's runtime abandons the caller. Returns if the
+    /// ticket is being served.
     #[cold]
     fn vanish(&self, ticket: u64) {
         let mut state = self.state();

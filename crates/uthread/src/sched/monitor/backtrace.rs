@@ -1,6 +1,8 @@
-//! The calls of a stalled fiber as a user reads them: with names and lines, without those of the runtime.
+//! The calls of a stalled fiber as a user reads them: with names and lines, without those of the
+//! runtime.
 //!
-//! Addresses are captured at once, and resolved when they are printed: that reads the files of the program.
+//! Addresses are captured at once, and resolved when they are printed: that reads the files of the
+//! program.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,12 +13,13 @@ use crate::driver::native::blocked::{Blocked, Task};
 use crate::driver::native::call_stack;
 use crate::tls::modules;
 
-/// The calls by which a stalled fiber got to the system call in which it is blocked, the innermost first. Available with the feature
-/// `backtrace`.
+/// The calls by which a stalled fiber got to the system call in which it is blocked, the innermost
+/// first. Available with the feature `backtrace`.
 ///
-/// It is printed like a backtrace of `std`, without the functions of the C library that make the system call and the functions of the
-/// runtime that run the fiber. Lines are known as far as the program has debug information. To print the first one may take a second,
-/// because it reads that information.
+/// It is printed like a backtrace of `std`, without the functions of the C library that make the
+/// system call and the functions of the runtime that run the fiber. Lines are known as far as the
+/// program has debug information. To print the first one may take a second, because it reads that
+/// information.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -53,7 +56,8 @@ pub struct StallBacktrace {
 }
 
 impl StallBacktrace {
-    /// Returns `None` if the thread is not blocked like this any more, or if the kernel does not reveal where.
+    /// Returns `None` if the thread is not blocked like this any more, or if the kernel does not
+    /// reveal where.
     pub(super) fn capture(task: Task, blocked: Blocked) -> Option<StallBacktrace> {
         let addresses = call_stack::capture(task, blocked)?.into();
         Some(StallBacktrace { addresses })

@@ -1,11 +1,13 @@
 //! The monitor: one thread of the runtime that notices fibers which monopolize their worker.
 //!
-//! A fiber that computes for long, or blocks outside of the runtime, delays all other fibers of its worker. Nothing can
-//! interrupt it from outside, but the monitor can report it. Where fibers migrate, the monitor also wakes another worker
-//! to take over the waiting fibers, and otherwise one to take over the new fibers that were handed to its worker.
+//! A fiber that computes for long, or blocks outside of the runtime, delays all other fibers of its
+//! worker. Nothing can interrupt it from outside, but the monitor can report it. Where fibers
+//! migrate, the monitor also wakes another worker to take over the waiting fibers, and otherwise
+//! one to take over the new fibers that were handed to its worker.
 //!
-//! The monitor samples the workers periodically, and stops while every worker sleeps. It also asks the workers to
-//! [trim](trims) the stacks of fibers that wait for long, and sends them [probes] of the scheduling delay.
+//! The monitor samples the workers periodically, and stops while every worker sleeps. It also asks
+//! the workers to [trim](trims) the stacks of fibers that wait for long, and sends them [probes] of
+//! the scheduling delay.
 
 #[cfg(feature = "backtrace")]
 mod backtrace;
@@ -37,21 +39,23 @@ const INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// A spare worker goes on for one that is stuck after one to two of these: within a millisecond.
 const INTERVAL_WITH_SPARES: Duration = Duration::from_micros(500);
 
-/// Fibers that are handed to a worker that is stuck wait for two samples until another one is woken to take them over.
+/// Fibers that are handed to a worker that is stuck wait for two samples until another one is woken
+/// to take them over.
 const INTERVAL_MAX: Duration = Duration::from_millis(25);
 
-/// Thresholds for which every worker must be monopolized before unstarted fibers alone make that a stall: a batch of
-/// computations that run one after the other is none.
+/// Thresholds for which every worker must be monopolized before unstarted fibers alone make that a
+/// stall: a batch of computations that run one after the other is none.
 const UNSTARTED_THRESHOLDS: u32 = 10;
 
-/// Samples without an awake worker before the monitor stops. The next worker to wake up then has to notify the monitor,
-/// which must not happen with every request of a server that has little to do.
+/// Samples without an awake worker before the monitor stops. The next worker to wake up then has to
+/// notify the monitor, which must not happen with every request of a server that has little to do.
 const IDLE_SAMPLES_MAX: u32 = 10;
 
 /// The default report prints at most one line per interval.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A fiber that monopolizes its worker while others wait for it; see the example of [`Builder::on_stall`].
+/// A fiber that monopolizes its worker while others wait for it; see the example of
+/// [`Builder::on_stall`].
 ///
 /// [`Builder::on_stall`]: crate::Builder::on_stall
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,10 +73,12 @@ pub struct Stall {
     pub duration: Duration,
     /// The reason why it has not suspended.
     pub cause: StallCause,
-    /// The name of the system call in which it is blocked, such as `read`. `None` if it runs, or if the kernel does not reveal the call.
+    /// The name of the system call in which it is blocked, such as `read`. `None` if it runs, or if
+    /// the kernel does not reveal the call.
     pub system_call: Option<&'static str>,
-    /// The calls that have led to this system call. `None` if the fiber runs or has continued meanwhile, or if the kernel does not reveal
-    /// the place. Available with the feature `backtrace`.
+    /// The calls that have led to this system call. `None` if the fiber runs or has continued
+    /// meanwhile, or if the kernel does not reveal the place. Available with the feature
+    /// `backtrace`.
     #[cfg(feature = "backtrace")]
     pub backtrace: Option<StallBacktrace>,
 }
@@ -100,8 +106,8 @@ pub struct Stall {
 pub enum StallCause {
     /// It runs, or the kernel does not reveal its state.
     Runs,
-    /// It is blocked in a futex: mostly by a lock or a channel of `std` or of another crate. If another fiber of this worker holds
-    /// that lock, neither ever continues.
+    /// It is blocked in a futex: mostly by a lock or a channel of `std` or of another crate. If
+    /// another fiber of this worker holds that lock, neither ever continues.
     WaitsForLock,
     /// It is blocked in another system call.
     WaitsInKernel,
@@ -214,7 +220,8 @@ impl Monitor {
         }
     }
 
-    /// Does what is due. Returns `true` if a worker is awake, and the time of the next request to trim stacks.
+    /// Does what is due. Returns `true` if a worker is awake, and the time of the next request to
+    /// trim stacks.
     pub(crate) fn take_turn(&mut self, now: Instant) -> (bool, Option<Instant>) {
         let shared = Arc::clone(&self.shared);
         let is_awake = self.sample(now);
@@ -223,8 +230,8 @@ impl Monitor {
         (is_awake, self.trims.request(&shared, now))
     }
 
-    /// Returns `true` if a worker is awake, or one has run fibers and gone back to sleep since the last turn. Such a
-    /// worker has notified nobody, as the monitor did not sleep yet.
+    /// Returns `true` if a worker is awake, or one has run fibers and gone back to sleep since the
+    /// last turn. Such a worker has notified nobody, as the monitor did not sleep yet.
     pub(crate) fn is_needed(&self) -> bool {
         self.shared.is_anybody_awake() || self.trims.have_missed(&self.shared)
     }

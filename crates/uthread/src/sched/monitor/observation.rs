@@ -1,7 +1,7 @@
 //! The fiber that monopolizes a worker, as the monitor observes it from its own thread.
 //!
-//! The worker may go on meanwhile, and its thread then waits in its own ring. So the monitor reads which fiber runs, then the state of
-//! the thread, and then checks that this fiber still runs.
+//! The worker may go on meanwhile, and its thread then waits in its own ring. So the monitor reads
+//! which fiber runs, then the state of the thread, and then checks that this fiber still runs.
 
 use std::panic::Location;
 
@@ -19,8 +19,9 @@ pub(super) struct Observation {
 }
 
 impl Observation {
-    /// Observes the worker with these counters; `look` reads the state of its thread. Returns `None` if it has switched since it had
-    /// made this number of `switches`, or if it runs no fiber.
+    /// Observes the worker with these counters; `look` reads the state of its thread. Returns
+    /// `None` if it has switched since it had made this number of `switches`, or if it runs no
+    /// fiber.
     pub(super) fn observe(
         counters: &Counters,
         switches: u64,
@@ -47,7 +48,8 @@ mod tests {
 
     const IN_RING: Option<Blocked> = Some(Blocked::Other(Some("io_uring_enter")));
 
-    /// Observes a worker that runs fiber 7 in its third switch, and goes on like this before the state of its thread is read.
+    /// Observes a worker that runs fiber 7 in its third switch, and goes on like this before the
+    /// state of its thread is read.
     fn observe(goes_on: impl FnOnce(&Counters)) -> Option<(u64, Option<Blocked>)> {
         let counters = Counters::default();
         counters.switches.set(3);

@@ -1,7 +1,8 @@
 //! Probes of the scheduling delay, which the monitor sends if a program asks for them.
 //!
-//! A worker that sleeps gets none: a fiber that becomes ready wakes it, and waits for the kernel alone. Nor does one that others have
-//! replaced. The probes to a worker that is stuck gather, so that each moment of its delay is measured.
+//! A worker that sleeps gets none: a fiber that becomes ready wakes it, and waits for the kernel
+//! alone. Nor does one that others have replaced. The probes to a worker that is stuck gather, so
+//! that each moment of its delay is measured.
 
 use std::time::{Duration, Instant};
 

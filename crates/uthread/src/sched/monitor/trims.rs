@@ -1,14 +1,15 @@
 //! When the monitor asks which worker to trim the stacks of its waiting fibers.
 //!
-//! A worker visits a fiber twice before it trims the stack. So each worker is asked until no fiber has run for two
-//! requests; then the monitor may sleep.
+//! A worker visits a fiber twice before it trims the stack. So each worker is asked until no fiber
+//! has run for two requests; then the monitor may sleep.
 
 use std::time::{Duration, Instant};
 
 use crate::sched::shared::{Mail, Shared};
 
-/// The least time between two requests to a worker, which is the least time that a fiber waits before its stack is
-/// trimmed: a page fault per second is a small part of what a fiber does that waits this long.
+/// The least time between two requests to a worker, which is the least time that a fiber waits
+/// before its stack is trimmed: a page fault per second is a small part of what a fiber does that
+/// waits this long.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 
 /// The least time between two requests for each fiber of the worker, much more than a visit takes.
@@ -31,7 +32,8 @@ struct Trim {
 }
 
 impl Trims {
-    /// Makes the requests that are due. Returns the time of the next one, unless all fibers have waited since the last.
+    /// Makes the requests that are due. Returns the time of the next one, unless all fibers have
+    /// waited since the last.
     pub(in crate::sched) fn request(&mut self, shared: &Shared, now: Instant) -> Option<Instant> {
         self.0.resize_with(shared.workers(), || Trim {
             switches: 0,
@@ -55,7 +57,8 @@ impl Trims {
         next.min()
     }
 
-    /// Returns `true` if a worker to which no request is due has run a fiber since [`Trims::request`] last looked.
+    /// Returns `true` if a worker to which no request is due has run a fiber since
+    /// [`Trims::request`] last looked.
     pub(in crate::sched) fn have_missed(&self, shared: &Shared) -> bool {
         (0..shared.workers()).any(|index| {
             let switches = shared.remote(index).counters.switches.get();

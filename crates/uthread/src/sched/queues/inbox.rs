@@ -2,12 +2,13 @@
 
 use crate::atomic::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
 
-/// A fiber is contained at most once as new or ready, and once per interrupt of its wait, and requests to trim and probes are few, so
-/// the number of live fibers bounds the inbox. It accepts nothing once the worker has ended, as nobody would empty it.
+/// A fiber is contained at most once as new or ready, and once per interrupt of its wait, and
+/// requests to trim and probes are few, so the number of live fibers bounds the inbox. It accepts
+/// nothing once the worker has ended, as nobody would empty it.
 pub(crate) struct Inbox<T> {
-    /// Saves the owner the lock while the inbox is empty. Modified under the lock, so that it agrees with the
-    /// vector. Relaxed throughout: the lock orders the fibers' effects, and the fences of the idle protocol
-    /// let the owner's last check see the items.
+    /// Saves the owner the lock while the inbox is empty. Modified under the lock, so that it
+    /// agrees with the vector. Relaxed throughout: the lock orders the fibers' effects, and the
+    /// fences of the idle protocol let the owner's last check see the items.
     filled: AtomicBool,
     mail: Mutex<Mail<T>>,
 }
@@ -30,8 +31,8 @@ impl<T> Default for Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Adds an item, or returns it if the owner has ended. The caller then wakes the owner if it sleeps
-    /// (`Idle::claim_owner`).
+    /// Adds an item, or returns it if the owner has ended. The caller then wakes the owner if it
+    /// sleeps (`Idle::claim_owner`).
     pub(crate) fn put(&self, item: T) -> Option<T> {
         let mut mail = self.lock();
         if mail.closed {
@@ -42,7 +43,8 @@ impl<T> Inbox<T> {
         None
     }
 
-    /// Rejects further items if there are none now. Returns `false` if there are some. Called by the owner.
+    /// Rejects further items if there are none now. Returns `false` if there are some. Called by
+    /// the owner.
     pub(crate) fn close_if_empty(&self) -> bool {
         let mut mail = self.lock();
         mail.closed |= mail.items.is_empty();

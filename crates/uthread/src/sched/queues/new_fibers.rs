@@ -1,5 +1,5 @@
-//! The new fibers of one worker: a deque from which other workers steal or, if there is no other worker, a plain queue, which
-//! needs no fences.
+//! The new fibers of one worker: a deque from which other workers steal or, if there is no other
+//! worker, a plain queue, which needs no fences.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -10,17 +10,20 @@ use crossbeam_deque::{Injector, Steal, Stealer, Worker as Deque};
 
 use crate::fiber::FiberRef;
 
-/// Maximum number of fibers that a worker without others takes at once from outside, as many as the deque takes.
+/// Maximum number of fibers that a worker without others takes at once from outside, as many as the
+/// deque takes.
 const TAKEN_MAX: usize = 32;
 
 /// Number of fibers for which a sleeping worker without others keeps room.
 const ROOM_KEPT: usize = 1024;
 
-/// Number of new fibers beyond which a fiber that spawns another one lets the first of them start: less than a MiB of them, and
-/// more than programs spawn at a time while they hold a lock of `std`, during which a fiber had better not be suspended.
+/// Number of new fibers beyond which a fiber that spawns another one lets the first of them start:
+/// less than a MiB of them, and more than programs spawn at a time while they hold a lock of `std`,
+/// during which a fiber had better not be suspended.
 const WAITING_MAX: usize = 4096;
 
-/// Bounded by [`WAITING_MAX`] if a fiber of the worker spawns them, unless it panics, and by memory otherwise, as `spawn` cannot refuse.
+/// Bounded by [`WAITING_MAX`] if a fiber of the worker spawns them, unless it panics, and by memory
+/// otherwise, as `spawn` cannot refuse.
 pub(crate) enum NewFibers {
     Own(Own),
     Stealable(Deque<FiberRef>, Stealer<FiberRef>),
@@ -150,7 +153,8 @@ fn steal_oldest(stealer: &Stealer<FiberRef>) -> Option<FiberRef> {
 }
 
 impl Own {
-    /// Takes and queues a fiber if the queue need not grow and is not [full](NewFibers::is_full). Returns `true` if it did.
+    /// Takes and queues a fiber if the queue need not grow and is not [full](NewFibers::is_full).
+    /// Returns `true` if it did.
     #[inline(always)]
     pub(in crate::sched) fn push_in_place(&self, fiber: &mut Option<FiberRef>) -> bool {
         self.access(|queue| {

@@ -5,8 +5,8 @@
 //!   started fibers   if they stay: a queue of the worker that has started them; if they migrate: one for all workers
 //! ```
 //!
-//! They exist only in a runtime in which some fiber has had such a priority. The README has the rule by which the
-//! priorities take turns, with its bounds.
+//! They exist only in a runtime in which some fiber has had such a priority. The README has the
+//! rule by which the priorities take turns, with its bounds.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -40,8 +40,8 @@ impl<T> Pair<T> {
     }
 }
 
-/// The fibers that any worker may take. The new ones are bounded by memory, as `spawn` cannot refuse; the started ones
-/// by the number of live fibers.
+/// The fibers that any worker may take. The new ones are bounded by memory, as `spawn` cannot
+/// refuse; the started ones by the number of live fibers.
 #[derive(Default)]
 pub(crate) struct SharedPrioritized {
     new: Pair<Injector<FiberRef>>,
@@ -54,7 +54,8 @@ impl SharedPrioritized {
         self.new.of(fiber.control().limits.priority()).push(fiber);
     }
 
-    /// Appends a started fiber that may leave its worker to those of its priority, which is not normal.
+    /// Appends a started fiber that may leave its worker to those of its priority, which is not
+    /// normal.
     pub(in crate::sched) fn push_started(&self, fiber: Started) {
         self.started
             .of(fiber.control().limits.priority())
@@ -100,14 +101,15 @@ pub(crate) struct Prioritized {
     own: Pair<RunQueue>,
     own_length: OwnLength,
     arbiter: Cell<Arbiter>,
-    /// `true` while this worker searches for what any worker may take, so that such fibers do not count as its own work. Their
-    /// taking ends the search.
+    /// `true` while this worker searches for what any worker may take, so that such fibers do not
+    /// count as its own work. Their taking ends the search.
     pub(in crate::sched) searches: Cell<bool>,
     /// Number of picks from each priority so far.
     counts: [Cell<u64>; 3],
 }
 
-/// The number of started fibers that only one worker may run, for other threads. Relaxed: it orders nothing.
+/// The number of started fibers that only one worker may run, for other threads. Relaxed: it orders
+/// nothing.
 #[derive(Clone, Default)]
 pub(crate) struct OwnLength(Arc<AtomicUsize>);
 

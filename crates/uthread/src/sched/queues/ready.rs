@@ -1,14 +1,15 @@
 //! The ready fibers of one worker.
 //!
-//! A fiber that the running fiber has woken runs next: the data that the two share is still in the cache, and the
-//! running fiber probably waits for an answer. This happens only a few times in a row, so that two fibers that wake
-//! each other do not starve the rest.
+//! A fiber that the running fiber has woken runs next: the data that the two share is still in the
+//! cache, and the running fiber probably waits for an answer. This happens only a few times in a
+//! row, so that two fibers that wake each other do not starve the rest.
 //!
-//! A fiber that has used up its turn by calls that have completed at once runs after those that have not: it has used its
-//! worker for long, and they probably have not. It still has every eighth turn.
+//! A fiber that has used up its turn by calls that have completed at once runs after those that
+//! have not: it has used its worker for long, and they probably have not. It still has every eighth
+//! turn.
 //!
-//! Usually all fibers stay, are normal and have time left, and one flag says so. Otherwise those of another priority are in queues of
-//! their own ([`Prioritized`]).
+//! Usually all fibers stay, are normal and have time left, and one flag says so. Otherwise those of
+//! another priority are in queues of their own ([`Prioritized`]).
 
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
@@ -21,12 +22,14 @@ use super::run_queue::{End, Length, RunQueue};
 use crate::fiber::Started;
 use crate::priorities::Priority;
 
-/// Maximum number of times in a row that a woken fiber runs next: for a request, its response, and one more.
+/// Maximum number of times in a row that a woken fiber runs next: for a request, its response, and
+/// one more.
 const NEXT_IN_A_ROW_MAX: u32 = 3;
 
 /// Each fiber is contained at most once, so the number of live fibers bounds it.
 pub(crate) struct Ready {
-    /// `true` if fibers neither migrate nor are ordered and none is spent, so that all are in `staying`; and no probe is placed.
+    /// `true` if fibers neither migrate nor are ordered and none is spent, so that all are in
+    /// `staying`; and no probe is placed.
     is_plain: Cell<bool>,
     /// `true` while a probe has a place among the fibers.
     is_probed: Cell<bool>,
@@ -75,8 +78,8 @@ struct Stealable {
 /// Steals ready fibers from a worker.
 pub(crate) struct StealHandle {
     pub(crate) queue: Stealer<Started>,
-    /// The fiber to run next, which is left to the worker as long as it makes progress: if two fibers wake each
-    /// other, a thief would only separate them.
+    /// The fiber to run next, which is left to the worker as long as it makes progress: if two
+    /// fibers wake each other, a thief would only separate them.
     pub(crate) next: Arc<AtomicCell<Option<Started>>>,
 }
 
@@ -193,8 +196,8 @@ impl Ready {
         self.staying.push(fiber);
     }
 
-    /// Makes a fiber run next, unless that has happened too often in a row. A fiber that was to run next moves to the
-    /// end of the queue. `now` is the number of switches made.
+    /// Makes a fiber run next, unless that has happened too often in a row. A fiber that was to run
+    /// next moves to the end of the queue. `now` is the number of switches made.
     #[inline]
     pub(crate) fn push_next(&self, fiber: Started, now: u64) {
         if !self.is_plain.get() {
@@ -208,7 +211,8 @@ impl Ready {
         }
     }
 
-    /// Returns `true` if another fiber may be put first, the `is_first` since the last switch, and counts it.
+    /// Returns `true` if another fiber may be put first, the `is_first` since the last switch, and
+    /// counts it.
     #[inline(always)]
     fn may_run_next(&self, is_first: bool, now: u64) -> bool {
         if is_first && self.next_at.get().wrapping_add(1) != now {
@@ -223,7 +227,8 @@ impl Ready {
         true
     }
 
-    /// Inserts a fiber before the others that stay, in the place of the one that is there unless it `is_first`.
+    /// Inserts a fiber before the others that stay, in the place of the one that is there unless it
+    /// `is_first`.
     #[inline(always)]
     fn put_first(&self, fiber: Started, is_first: bool) {
         let displaced = if is_first { None } else { self.staying.pop() };
@@ -233,7 +238,8 @@ impl Ready {
         }
     }
 
-    /// Makes a fiber run next if fibers migrate or are ordered. Only a normal one comes before others of its priority.
+    /// Makes a fiber run next if fibers migrate or are ordered. Only a normal one comes before
+    /// others of its priority.
     #[inline(never)]
     fn push_next_by_kind(&self, fiber: Started, now: u64) {
         if fiber.control().limits.priority() != Priority::Normal {

@@ -5,11 +5,13 @@
 //!   rest    all later ones; empty unless the ring is full
 //! ```
 //!
-//! Adding to the ring and taking from it needs no lock, borrow or bounds check. If there is a rest, there are more
-//! fibers than the caches hold. Then fibers are prefetched as they approach the head.
+//! Adding to the ring and taking from it needs no lock, borrow or bounds check. If there is a rest,
+//! there are more fibers than the caches hold. Then fibers are prefetched as they approach the
+//! head.
 //!
-//! Other threads read the length from the positions of the head and the tail, which count on beyond the ring. So an empty ring
-//! differs from a full one. They cost no more instructions than indices would (x86-64).
+//! Other threads read the length from the positions of the head and the tail, which count on beyond
+//! the ring. So an empty ring differs from a full one. They cost no more instructions than indices
+//! would (x86-64).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,19 +19,19 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::fiber::Started;
 
-/// Number of places in the ring. A fiber touches some 2 KiB between two calls, so the fibers of the ring remain in
-/// the cache of the second level.
+/// Number of places in the ring. A fiber touches some 2 KiB between two calls, so the fibers of the
+/// ring remain in the cache of the second level.
 const RING: usize = 1 << u8::BITS;
 
 /// The number of places by which a position moves back.
 const BACK: u32 = u32::MAX;
 
-/// Distance from the head at which a fiber's control block is prefetched. With thousands of fibers, each
-/// resumption misses the cache and the TLB, and prefetching hides some 100 ns.
+/// Distance from the head at which a fiber's control block is prefetched. With thousands of fibers,
+/// each resumption misses the cache and the TLB, and prefetching hides some 100 ns.
 const PREFETCH_CONTROL_AHEAD: u8 = 2 + 2 * STACKS_AT_ONCE;
 
-/// Number of stacks prefetched together: a prefetch waits for the address translation of its page, but the
-/// CPU performs several of them at a time.
+/// Number of stacks prefetched together: a prefetch waits for the address translation of its page,
+/// but the CPU performs several of them at a time.
 const STACKS_AT_ONCE: u8 = 4;
 
 /// Each fiber is contained at most once, so the number of live fibers bounds it.
@@ -44,11 +46,12 @@ pub(crate) struct RunQueue {
     prefetched: Cell<u8>,
 }
 
-/// The positions in a queue, which only its owner changes, and any thread reads. Relaxed: they order nothing, and a reader may see
-/// slightly old ones.
+/// The positions in a queue, which only its owner changes, and any thread reads. Relaxed: they
+/// order nothing, and a reader may see slightly old ones.
 #[derive(Default)]
 pub(crate) struct Length {
-    /// The position of the first fiber. Its place in the ring is the position modulo [`RING`], and so in the lowest byte.
+    /// The position of the first fiber. Its place in the ring is the position modulo [`RING`], and
+    /// so in the lowest byte.
     head: AtomicU32,
     /// The position after the last fiber in the ring.
     tail: AtomicU32,
@@ -60,7 +63,8 @@ impl Length {
     /// Returns the number of fibers.
     pub(crate) fn get(&self) -> usize {
         let head = self.head.load(Ordering::Relaxed);
-        // A reader may see positions of different moments, between which the owner has changed the queue.
+        // A reader may see positions of different moments, between which the owner has changed the
+        // queue.
         let ring = self
             .tail
             .load(Ordering::Relaxed)
@@ -154,7 +158,8 @@ impl RunQueue {
         End(self.head().wrapping_add(length))
     }
 
-    /// Returns `true` if a fiber that had been appended at `end` would be the first now, or had been removed.
+    /// Returns `true` if a fiber that had been appended at `end` would be the first now, or had
+    /// been removed.
     pub(crate) fn has_reached(&self, end: End) -> bool {
         // An insertion before the first fiber moves the head back.
         let ahead = end.0.wrapping_sub(self.head()).cast_signed();
@@ -175,11 +180,13 @@ impl RunQueue {
         removed.is_some()
     }
 
-    /// Returns the position of the first fiber. Not an atomic load, of which the CPU would not get the lowest byte alone.
+    /// Returns the position of the first fiber. Not an atomic load, of which the CPU would not get
+    /// the lowest byte alone.
     #[inline(always)]
     #[allow(unsafe_code, reason = "a load by the only thread that stores")]
     fn head(&self) -> u32 {
-        // SAFETY: the queue is not `Sync`, and only its methods store. So no other thread stores now.
+        // SAFETY: the queue is not `Sync`, and only its methods store. So no other thread stores
+        // now.
         unsafe { self.length.head.as_ptr().read() }
     }
 

@@ -1,5 +1,6 @@
-//! The driver of a worker. Usually its worker alone uses it, and an access costs what that of a `RefCell` costs. Where a fiber may
-//! block the worker's thread, the monitor uses it meanwhile, and an access takes a lock.
+//! The driver of a worker. Usually its worker alone uses it, and an access costs what that of a
+//! `RefCell` costs. Where a fiber may block the worker's thread, the monitor uses it meanwhile, and
+//! an access takes a lock.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -73,7 +74,8 @@ impl DriverCell {
 pub(crate) struct SharedDriver(Weak<DriverCell>);
 
 #[allow(unsafe_code, reason = "a cell with a lock")]
-// SAFETY: it gives access to the driver, which may be sent, by the lock alone, and only if the worker takes it, too.
+// SAFETY: it gives access to the driver, which may be sent, by the lock alone, and only if the
+// worker takes it, too.
 unsafe impl Send for SharedDriver {}
 
 #[allow(unsafe_code, reason = "a cell with a lock")]

@@ -1,8 +1,8 @@
-//! The reactor of one worker: its operations in flight, its timers, its completions, and every fiber that it
-//! has started.
+//! The reactor of one worker: its operations in flight, its timers, its completions, and every
+//! fiber that it has started.
 //!
-//! If fibers migrate, an idle worker serves the reactor of a busy one: it collects completions and expires
-//! timers while the [`ReapGate`] is open.
+//! If fibers migrate, an idle worker serves the reactor of a busy one: it collects completions and
+//! expires timers while the [`ReapGate`] is open.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -29,12 +29,12 @@ use self::timers::Timers;
 use crate::driver::{Completion, Completions, Token};
 use crate::fiber::{Control, FiberRef, Started, end_park};
 
-/// Maximum number of completions collected at once: several batches of fibers, so that a flood of completions
-/// delays neither fibers nor timers.
+/// Maximum number of completions collected at once: several batches of fibers, so that a flood of
+/// completions delays neither fibers nor timers.
 const COLLECTED_MAX: usize = 256;
 
-/// Maximum number of completions collected for another worker, which may return at any moment and need its
-/// share.
+/// Maximum number of completions collected for another worker, which may return at any moment and
+/// need its share.
 const SERVED_MAX: usize = 32;
 
 pub(crate) struct Reactor {
@@ -47,14 +47,16 @@ pub(crate) struct Reactor {
     timers: Timers<Expiry>,
     /// Operations past their deadline, to be cancelled by the worker whose driver has them.
     late: Vec<Token>,
-    /// Every fiber that started here and has not ended.
-    /// Each knows its [index](Control::live_index), which changes when another one ends. 4 billion would exhaust memory.
+    /// Every fiber that started here and has not ended. Each knows its
+    /// [index](Control::live_index), which changes when another one ends. 4 billion would exhaust
+    /// memory.
     live: Vec<FiberRef>,
 }
 
 /// The action of a timer.
 enum Expiry {
-    /// Ends a park. A counted reference: the fiber may have continued, and ended, when its timer expires.
+    /// Ends a park. A counted reference: the fiber may have continued, and ended, when its timer
+    /// expires.
     Wake(FiberRef),
     TimeOut(Token),
 }
@@ -112,8 +114,8 @@ impl Reactor {
         self.operations.next_token()
     }
 
-    /// Adds an operation by the [next token](Reactor::next_token), for which `fiber` waits until the deadline, if there
-    /// is one. `resumes_first` is that of the operation.
+    /// Adds an operation by the [next token](Reactor::next_token), for which `fiber` waits until
+    /// the deadline, if there is one. `resumes_first` is that of the operation.
     pub(crate) fn begin(&mut self, fiber: Started, resumes_first: bool, deadline: Option<Instant>) {
         let token = self.operations.next_token();
         let timer = deadline.map(|at| self.timers.insert(at, Expiry::TimeOut(token)));
@@ -146,8 +148,8 @@ impl Reactor {
         self.timers.cancel(timer);
     }
 
-    /// Hands out fibers whose operations have completed, with `true` if they resume first, and returns the number of completed
-    /// operations. Called by the owner.
+    /// Hands out fibers whose operations have completed, with `true` if they resume first, and
+    /// returns the number of completed operations. Called by the owner.
     pub(crate) fn collect(&mut self, ready: impl FnMut(Started, bool)) -> u64 {
         self.reap(COLLECTED_MAX, ready).0
     }
@@ -277,8 +279,9 @@ impl Reactor {
         }
     }
 
-    /// Returns the fiber at `index` among those suspended here, if there is one. Called by the owner's loop. If fibers
-    /// migrate, others may resume a fiber at any time unless it waits for an operation, which ends under the lock.
+    /// Returns the fiber at `index` among those suspended here, if there is one. Called by the
+    /// owner's loop. If fibers migrate, others may resume a fiber at any time unless it waits for
+    /// an operation, which ends under the lock.
     pub(crate) fn suspended(&self, index: usize, migrating: bool) -> Option<&Control> {
         if migrating {
             self.operations.waiting(index)

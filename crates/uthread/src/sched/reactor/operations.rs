@@ -98,7 +98,8 @@ impl Operations {
         self.slots.is_empty()
     }
 
-    /// Returns the token of the operation that is inserted next. An operation that completes at once is not inserted.
+    /// Returns the token of the operation that is inserted next. An operation that completes at
+    /// once is not inserted.
     #[inline]
     pub(crate) fn next_token(&self) -> Token {
         let token = name(self.slots.vacant_key(), self.next_sequence);
@@ -106,8 +107,8 @@ impl Operations {
         token
     }
 
-    /// Inserts an operation with the [next token](Operations::next_token). `fiber` waits for it, at most until the
-    /// timer expires.
+    /// Inserts an operation with the [next token](Operations::next_token). `fiber` waits for it, at
+    /// most until the timer expires.
     pub(crate) fn insert(
         &mut self,
         fiber: Started,
@@ -148,8 +149,8 @@ impl Operations {
         u32::try_from(slot).expect("4 billion operations in flight exhaust memory");
     }
 
-    /// Records that the timer of an operation has expired. Returns `false` if the operation has completed
-    /// before.
+    /// Records that the timer of an operation has expired. Returns `false` if the operation has
+    /// completed before.
     pub(crate) fn time_out(&mut self, token: Token) -> bool {
         match self.find(token) {
             Some(operation) => {
@@ -211,7 +212,8 @@ impl Operations {
         }
     }
 
-    /// Returns the tokens of all operations whose fiber is chosen, and of those for which no fiber waits.
+    /// Returns the tokens of all operations whose fiber is chosen, and of those for which no fiber
+    /// waits.
     pub(crate) fn tokens_of(&self, chosen: impl Fn(&Control) -> bool) -> Vec<Token> {
         self.slots
             .iter()
@@ -249,8 +251,8 @@ impl Operations {
     }
 }
 
-/// Returns the token of an operation: the slot in the upper half, and the sequence number of the slot's use
-/// in the lower half.
+/// Returns the token of an operation: the slot in the upper half, and the sequence number of the
+/// slot's use in the lower half.
 fn name(slot: usize, sequence: u32) -> Token {
     Token((slot as u64) << 32 | u64::from(sequence))
 }

@@ -1,8 +1,9 @@
-//! Controls whether other workers may reap a worker's completions, if fibers migrate. Guarded by the reactor's lock.
+//! Controls whether other workers may reap a worker's completions, if fibers migrate. Guarded by
+//! the reactor's lock.
 //!
-//! A completion ends the owner's sleep, and so does a wake-up, which arrives the same way. A thief that reaped a
-//! wake-up while the owner is about to sleep would lose it. So the owner closes the gate before it sleeps, and
-//! learns then whether a wake-up was reaped.
+//! A completion ends the owner's sleep, and so does a wake-up, which arrives the same way. A thief
+//! that reaped a wake-up while the owner is about to sleep would lose it. So the owner closes the
+//! gate before it sleeps, and learns then whether a wake-up was reaped.
 
 /// Open at first.
 #[derive(Debug, Default)]
@@ -21,7 +22,8 @@ impl ReapGate {
         self.wake_up_reaped = true;
     }
 
-    /// Closes the gate before the owner sleeps. Returns `false` if the owner was already woken and must not sleep.
+    /// Closes the gate before the owner sleeps. Returns `false` if the owner was already woken and
+    /// must not sleep.
     pub(crate) fn close(&mut self) -> bool {
         self.closed = true;
         !std::mem::take(&mut self.wake_up_reaped)

@@ -1,19 +1,22 @@
 //! Growth of tables that may have a million entries.
 //!
-//! A vector that doubles leaves holes in the heap, as `malloc` takes memory of up to 32 MiB from there once a program has
-//! freed as much. From a certain size on, a table therefore reserves more: `malloc` maps that much separately, so the table
-//! takes only the pages that it has touched, and grows further without a copy.
+//! A vector that doubles leaves holes in the heap, as `malloc` takes memory of up to 32 MiB from
+//! there once a program has freed as much. From a certain size on, a table therefore reserves more:
+//! `malloc` maps that much separately, so the table takes only the pages that it has touched, and
+//! grows further without a copy.
 
 use slab::Slab;
 
-/// Number of bytes from which on a table is large: far more than a program with some hundred fibers needs.
+/// Number of bytes from which on a table is large: far more than a program with some hundred fibers
+/// needs.
 const LARGE_BYTES: usize = 64 * 1024;
 
-/// Number of bytes that a large table reserves: address space only, and more than the maximum of glibc's
-/// `M_MMAP_THRESHOLD`, 32 MiB.
+/// Number of bytes that a large table reserves: address space only, and more than the maximum of
+/// glibc's `M_MMAP_THRESHOLD`, 32 MiB.
 const RESERVED_BYTES: usize = 33 * 1024 * 1024;
 
-/// Returns the number of entries for which a full table of this capacity reserves room, unless it grows as usual.
+/// Returns the number of entries for which a full table of this capacity reserves room, unless it
+/// grows as usual.
 fn room<T>(capacity: usize) -> Option<usize> {
     let reserved = RESERVED_BYTES / size_of::<T>();
     (capacity * size_of::<T>() >= LARGE_BYTES && capacity < reserved).then_some(reserved)

@@ -1,5 +1,5 @@
-//! The timers of one worker: a hierarchical wheel. Adding and cancelling cost the same few instructions,
-//! whether ten timers are pending or a million.
+//! The timers of one worker: a hierarchical wheel. Adding and cancelling cost the same few
+//! instructions, whether ten timers are pending or a million.
 //!
 //! ```text
 //!   level 0   64 slots of 1 tick        a slot holds the timers of one tick
@@ -23,7 +23,8 @@ const TICK_SHIFT: u32 = 17;
 /// Number of slots per level as a power of two: one bit each in a word.
 const SLOT_SHIFT: u32 = 6;
 const SLOTS: usize = 1 << SLOT_SHIFT;
-/// Number of levels. Seven levels reach 18 years; later timers wait in the last slot and are inserted again.
+/// Number of levels. Seven levels reach 18 years; later timers wait in the last slot and are
+/// inserted again.
 const LEVELS: usize = 7;
 const TICKS_MAX: u64 = 1 << (SLOT_SHIFT * LEVELS as u32);
 
@@ -217,7 +218,8 @@ impl<T> Timers<T> {
     }
 }
 
-/// Returns the slot for `tick`. Its level is given by the highest bit in which `tick` differs from `elapsed`.
+/// Returns the slot for `tick`. Its level is given by the highest bit in which `tick` differs from
+/// `elapsed`.
 fn position(elapsed: u64, tick: u64) -> Position {
     let differing = (elapsed ^ tick) | (SLOTS as u64 - 1);
     let level = (differing.ilog2() / SLOT_SHIFT).min(LEVELS as u32 - 1);

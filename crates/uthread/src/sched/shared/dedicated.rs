@@ -6,8 +6,9 @@
 //!   spawn       of an ordinary fiber: queued for the workers. The last worker that ends refuses those that come too late.
 //! ```
 //!
-//! While a dedicated fiber lives, a fiber of the workers waits for it: its *keeper* (`features::dedicated`). So a
-//! runtime that is joined, or has shut down, waits for dedicated fibers without another rule.
+//! While a dedicated fiber lives, a fiber of the workers waits for it: its *keeper*
+//! (`features::dedicated`). So a runtime that is joined, or has shut down, waits for dedicated
+//! fibers without another rule.
 
 use std::io;
 use std::mem;
@@ -22,11 +23,13 @@ use crate::priorities::Priority;
 
 /// The dedicated fibers of one runtime. A trait, as fibers that are threads are a floor above.
 pub(in crate::sched) trait DedicatedFibers: Send + Sync {
-    /// Starts a fiber on a thread with a stack of `stack_size` bytes. Abandons the fiber on an error.
+    /// Starts a fiber on a thread with a stack of `stack_size` bytes. Abandons the fiber on an
+    /// error.
     ///
     /// # Errors
     ///
-    /// `EAGAIN` if the system has no thread or no memory for it; any other error `pthread_create(3)` reports.
+    /// `EAGAIN` if the system has no thread or no memory for it; any other error
+    /// `pthread_create(3)` reports.
     fn spawn(
         self: Arc<Self>,
         fiber: FiberRef,
@@ -46,11 +49,13 @@ pub(in crate::sched) trait DedicatedFibers: Send + Sync {
     /// Returns `true` if all fibers have ended.
     fn is_empty(&self) -> bool;
 
-    /// Returns the number of waits so far if all fibers wait for wake-ups. While it stays the same, none makes progress.
+    /// Returns the number of waits so far if all fibers wait for wake-ups. While it stays the same,
+    /// none makes progress.
     fn count_if_still(&self) -> Option<u64>;
 }
 
-/// A dedicated fiber's place in its runtime. Completes `ended` when it is dropped, after the fiber's end.
+/// A dedicated fiber's place in its runtime. Completes `ended` when it is dropped, after the
+/// fiber's end.
 pub(in crate::sched) struct Membership {
     pub(in crate::sched) runtime: Arc<Shared>,
     pub(in crate::sched) ended: Arc<Outcome<()>>,
@@ -107,8 +112,8 @@ impl Shared {
         dedicated.is_none_or(|dedicated| dedicated.count_if_still().is_some())
     }
 
-    /// Returns the number of switches to fibers and of waits of dedicated ones. While it does not change, the runtime makes no
-    /// progress, unless a dedicated fiber runs.
+    /// Returns the number of switches to fibers and of waits of dedicated ones. While it does not
+    /// change, the runtime makes no progress, unless a dedicated fiber runs.
     pub(in crate::sched) fn progress(&self) -> u64 {
         let dedicated = self.dedicated.get();
         let waits = dedicated.and_then(|dedicated| dedicated.count_if_still());
@@ -118,7 +123,8 @@ impl Shared {
     /// Queues a new fiber from a thread that does not keep the workers from ending.
     pub(in crate::sched) fn inject_late(&self, fiber: FiberRef) {
         self.inject(fiber);
-        // Pairs with the fence in `refuse_late`: the last worker sees the fiber, or this sees that the worker has ended.
+        // Pairs with the fence in `refuse_late`: the last worker sees the fiber, or this sees that
+        // the worker has ended.
         fence(Ordering::SeqCst);
         if self.all_workers_ended() {
             self.refuse_late();
@@ -126,7 +132,8 @@ impl Shared {
         }
     }
 
-    /// Ends the new fibers that no worker will start. Called after the last worker was counted as ended.
+    /// Ends the new fibers that no worker will start. Called after the last worker was counted as
+    /// ended.
     pub(super) fn refuse_late(&self) {
         fence(Ordering::SeqCst);
         let take_prioritized = || {
@@ -143,9 +150,10 @@ impl Shared {
         }
     }
 
-    /// Completes the abandoned fibers for their joiners if no worker and no dedicated fiber is left: nothing uses any more what
-    /// they have lent or borrowed. The fibers are leaked with their stacks. Called when the last worker has ended, and when no
-    /// dedicated fiber is left; the later of the two sees both.
+    /// Completes the abandoned fibers for their joiners if no worker and no dedicated fiber is
+    /// left: nothing uses any more what they have lent or borrowed. The fibers are leaked with
+    /// their stacks. Called when the last worker has ended, and when no dedicated fiber is left;
+    /// the later of the two sees both.
     pub(in crate::sched) fn complete_abandoned(&self) {
         let dedicated = self.dedicated.get();
         if !self.all_workers_ended() || dedicated.is_some_and(|dedicated| !dedicated.is_empty()) {
@@ -158,7 +166,8 @@ impl Shared {
     }
 
     fn all_workers_ended(&self) -> bool {
-        // Acquire pairs with the release in `count_worker_end`. Read first, as the number of workers may grow.
+        // Acquire pairs with the release in `count_worker_end`. Read first, as the number of
+        // workers may grow.
         self.ended.load(Ordering::Acquire) == self.workers()
     }
 }

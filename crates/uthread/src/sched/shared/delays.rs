@@ -1,7 +1,8 @@
 //! The scheduling delays of one worker, as its probes have measured them.
 //!
-//! The monitor sends a probe: the time, and a message that asks the worker to take it. The worker gives it the place of a fiber that
-//! becomes ready at that moment ([`probes`](crate::sched::worker)), and counts here when a fiber there would run.
+//! The monitor sends a probe: the time, and a message that asks the worker to take it. The worker
+//! gives it the place of a fiber that becomes ready at that moment
+//! ([`probes`](crate::sched::worker)), and counts here when a fiber there would run.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +11,8 @@ use std::time::{Duration, Instant};
 use super::counters::Counter;
 use crate::atomic::lock;
 
-/// The upper bounds of the buckets. A delay below the first is a queue that a worker keeps up with; one above the last has been
-/// noticed by everyone.
+/// The upper bounds of the buckets. A delay below the first is a queue that a worker keeps up with;
+/// one above the last has been noticed by everyone.
 pub(crate) const BOUNDS: [Duration; 16] = [
     Duration::from_micros(10),
     Duration::from_micros(25),
@@ -34,8 +35,8 @@ pub(crate) const BOUNDS: [Duration; 16] = [
 /// Number of buckets, with that of the delays beyond the last bound.
 pub(crate) const BUCKETS: usize = BOUNDS.len() + 1;
 
-/// Maximum number of probes that a worker has not recorded. At the shortest interval, a worker reaches it after a second without a
-/// switch; later probes would only repeat that it is stuck.
+/// Maximum number of probes that a worker has not recorded. At the shortest interval, a worker
+/// reaches it after a second without a switch; later probes would only repeat that it is stuck.
 const PROBES_MAX: usize = 1024;
 
 /// The delays of one worker. Written by the worker, but for the probes on their way.
@@ -51,7 +52,8 @@ pub(crate) struct Delays {
 }
 
 impl Delays {
-    /// Adds a probe. Returns `true` if the worker has to be asked to take it. Called by the monitor.
+    /// Adds a probe. Returns `true` if the worker has to be asked to take it. Called by the
+    /// monitor.
     pub(in crate::sched) fn send(&self) -> bool {
         if self.under_way.load(Ordering::Relaxed) >= PROBES_MAX {
             return false;

@@ -1,7 +1,8 @@
 //! A number that one thread lets others read as long as a scope of it lasts.
 //!
-//! The queues of a worker belong to its thread: they are on its stack, so that it reaches them without a pointer. Their lengths are
-//! atomics beside them. A reader finds these by a function that the worker lends for as long as it runs.
+//! The queues of a worker belong to its thread: they are on its stack, so that it reaches them
+//! without a pointer. Their lengths are atomics beside them. A reader finds these by a function
+//! that the worker lends for as long as it runs.
 
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -39,7 +40,8 @@ impl Gauge {
             }
         }
 
-        // SAFETY: only the lifetime changes. It is called under the lock alone, and taken back under it before the scope ends.
+        // SAFETY: only the lifetime changes. It is called under the lock alone, and taken back
+        // under it before the scope ends.
         let read: NonNull<Read> = unsafe { std::mem::transmute(NonNull::from(read)) };
         let _return = Return(self);
         *lock(&self.0) = Some(Lent(read));

@@ -1,4 +1,5 @@
-//! Sleeping, searching and waking workers. README.md describes the protocol and why no wake-up is lost.
+//! Sleeping, searching and waking workers. README.md describes the protocol and why no wake-up is
+//! lost.
 
 use crate::atomic::{AtomicIsize, AtomicU8, AtomicUsize, Ordering, fence};
 
@@ -29,8 +30,9 @@ impl Idle {
         self.searching.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Ends a successful search. Returns `true` if no other worker is known to search: the caller must then
-    /// check every queue that any worker may take from, as wakers have relied on this search.
+    /// Ends a successful search. Returns `true` if no other worker is known to search: the caller
+    /// must then check every queue that any worker may take from, as wakers have relied on this
+    /// search.
     pub(crate) fn end_search(&self) -> bool {
         let last = self.searching.fetch_sub(1, Ordering::SeqCst) <= 1;
         // Pairs with the fence in `wanted`; see README.md.
@@ -48,8 +50,9 @@ impl Idle {
         fence(Ordering::SeqCst);
     }
 
-    /// Ends the sleep of a worker. Returns `true` if the worker counts as searching: because a waker has
-    /// claimed it, or because its last check `saw_work` for any worker, which may have been left to it.
+    /// Ends the sleep of a worker. Returns `true` if the worker counts as searching: because a
+    /// waker has claimed it, or because its last check `saw_work` for any worker, which may have
+    /// been left to it.
     pub(crate) fn end_sleep(&self, sleeper: &Sleeper, saw_work: bool) -> bool {
         if !sleeper.claim() {
             return true;
@@ -61,8 +64,8 @@ impl Idle {
         saw_work
     }
 
-    /// Returns `true` if a worker should be woken for work that any worker may take. Called after the work
-    /// was queued.
+    /// Returns `true` if a worker should be woken for work that any worker may take. Called after
+    /// the work was queued.
     pub(crate) fn wanted(&self) -> bool {
         fence(Ordering::SeqCst);
         self.searching.load(Ordering::SeqCst) <= 0 && self.sleeping.load(Ordering::SeqCst) > 0
@@ -83,7 +86,8 @@ impl Idle {
         claimed
     }
 
-    /// Claims a sleeping or resting worker for work that only this worker may take. Called after the work was queued.
+    /// Claims a sleeping or resting worker for work that only this worker may take. Called after
+    /// the work was queued.
     pub(crate) fn claim_owner(&self, sleeper: &Sleeper) -> bool {
         fence(Ordering::SeqCst);
         self.claim(sleeper) || sleeper.claim_from(RESTING)
@@ -96,8 +100,8 @@ impl Sleeper {
         self.state.load(Ordering::SeqCst) == AWAKE
     }
 
-    /// Announces a rest: a sleep that ends only for what this worker alone may take. The worker does not count as searching, and
-    /// must check all that once more.
+    /// Announces a rest: a sleep that ends only for what this worker alone may take. The worker
+    /// does not count as searching, and must check all that once more.
     pub(crate) fn begin_rest(&self) {
         self.state.store(RESTING, Ordering::SeqCst);
         // Pairs with the fence in `claim_owner`; see README.md.

@@ -76,14 +76,15 @@ pub(crate) struct Shared {
     pub(in crate::sched) spares: Spares<Remote, StartSpare>,
     pub(in crate::sched) mode: Mode,
     pub(in crate::sched) idle: Arc<Idle>,
-    /// The flags [`SHUT_DOWN`], [`JOINING`], [`ORDERED`] and [`AWAY`], in one word, so that one test for all of them suffices.
+    /// The flags [`SHUT_DOWN`], [`JOINING`], [`ORDERED`] and [`AWAY`], in one word, so that one
+    /// test for all of them suffices.
     state: AtomicU8,
     pub(in crate::sched) shortage: Shortage,
     /// Set before [`ORDERED`].
     prioritized: OnceLock<Arc<SharedPrioritized>>,
     abandonment: Decision,
-    /// Number of fibers that wait for an event from outside the runtime: for calls on other threads, or
-    /// fibers of other runtimes.
+    /// Number of fibers that wait for an event from outside the runtime: for calls on other
+    /// threads, or fibers of other runtimes.
     pub(in crate::sched) outside: AtomicUsize,
     /// Abandoned fibers. Their joiners have to wait until no worker of this runtime runs.
     abandoned: Mutex<Vec<FiberRef>>,
@@ -115,8 +116,8 @@ const ORDERED: u8 = 4;
 /// Set while a worker is away.
 const AWAY: u8 = 8;
 
-/// How long a dropped runtime without progress waits for another thread to wake one of its fibers: a thread
-/// may hold a lock that a fiber needs to end.
+/// How long a dropped runtime without progress waits for another thread to wake one of its fibers:
+/// a thread may hold a lock that a fiber needs to end.
 pub(in crate::sched) const STILL_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Starts the thread of a spare worker, with its index.
@@ -219,12 +220,14 @@ impl Shared {
         prioritized
     }
 
-    /// Queues a new fiber, whose priority is not normal, where all workers find it. The caller then wakes one.
+    /// Queues a new fiber, whose priority is not normal, where all workers find it. The caller then
+    /// wakes one.
     pub(in crate::sched) fn queue_prioritized(&self, fiber: FiberRef) {
         self.begin_ordering().push_new(fiber);
     }
 
-    /// Queues a started fiber that was woken from outside the workers, if fibers migrate. The caller then wakes a worker.
+    /// Queues a started fiber that was woken from outside the workers, if fibers migrate. The
+    /// caller then wakes a worker.
     pub(in crate::sched) fn queue_woken(&self, fiber: Started) {
         match self.prioritized() {
             Some(prioritized) if fiber.control().limits.priority() != Priority::Normal => {
@@ -243,7 +246,8 @@ impl Shared {
 
     /// Records whether a worker is away.
     pub(in crate::sched) fn set_away(&self, is_any: bool) {
-        // Relaxed: a worker that has gone away without seeing it looks again in the next iteration of its loop.
+        // Relaxed: a worker that has gone away without seeing it looks again in the next iteration
+        // of its loop.
         if is_any {
             self.state.fetch_or(AWAY, Ordering::Relaxed)
         } else {
@@ -251,15 +255,17 @@ impl Shared {
         };
     }
 
-    /// Returns the state of each worker that metrics show, the spare ones among them that have run fibers.
+    /// Returns the state of each worker that metrics show, the spare ones among them that have run
+    /// fibers.
     pub(crate) fn readings(&self) -> impl Iterator<Item = Reading<'_>> {
         let spares = self.spares.iter();
         let used = spares.filter(|remote| remote.counters.switches.get() > 0);
         (self.remotes.iter().chain(used)).map(|remote| remote.reading())
     }
 
-    /// Returns the number of fibers that any worker may take: new ones from outside the workers or with a priority; and, if fibers
-    /// migrate, started ones that were woken from outside or have a priority.
+    /// Returns the number of fibers that any worker may take: new ones from outside the workers or
+    /// with a priority; and, if fibers migrate, started ones that were woken from outside or have a
+    /// priority.
     pub(crate) fn injected(&self) -> usize {
         let prioritized = self.prioritized().map_or(0, |queues| queues.len());
         self.injector.len() + self.woken.len() + prioritized
@@ -282,7 +288,8 @@ impl Shared {
         new.take_from(&self.injector)
     }
 
-    /// Steals half of the fibers in another worker's deque. Returns one, and puts the others into `new`.
+    /// Steals half of the fibers in another worker's deque. Returns one, and puts the others into
+    /// `new`.
     pub(in crate::sched) fn steal(&self, thief: usize, new: &NewFibers) -> Option<FiberRef> {
         let deque = new.deque()?;
         take(|| {
@@ -293,13 +300,14 @@ impl Shared {
         })
     }
 
-    /// Takes started fibers that were woken from outside the workers. Returns one, and may put more into
-    /// `queue`.
+    /// Takes started fibers that were woken from outside the workers. Returns one, and may put more
+    /// into `queue`.
     pub(in crate::sched) fn take_woken(&self, queue: &Deque<Started>) -> Option<Started> {
         take(|| self.woken.steal_batch_and_pop(queue))
     }
 
-    /// Steals started fibers that another worker offers. Returns one, and may put more into `queue`.
+    /// Steals started fibers that another worker offers. Returns one, and may put more into
+    /// `queue`.
     pub(in crate::sched) fn steal_started(
         &self,
         thief: usize,
@@ -313,7 +321,8 @@ impl Shared {
         })
     }
 
-    /// Returns all workers but `thief`, starting with its neighbour, so that thieves spread over the victims.
+    /// Returns all workers but `thief`, starting with its neighbour, so that thieves spread over
+    /// the victims.
     pub(in crate::sched) fn victims(&self, thief: usize) -> impl Iterator<Item = &Remote> {
         let count = self.workers();
         (1..count).map(move |distance| &**self.remote((thief + distance) % count))
@@ -324,20 +333,20 @@ impl Shared {
         self.state.load(Ordering::Acquire) & SHUT_DOWN != 0
     }
 
-    /// Makes every worker cancel its remaining fibers and end. The worker of the caller, if it is one of them, does so at
-    /// once.
+    /// Makes every worker cancel its remaining fibers and end. The worker of the caller, if it is
+    /// one of them, does so at once.
     pub(crate) fn shut_down(&self) {
         self.state.fetch_or(SHUT_DOWN, Ordering::Release);
         self.cancel_fibers_here();
-        // Pairs with the fence in `announce_sleep`: a worker that has no waker yet sees the store; and with the one in
-        // `dedicated_or_init`.
+        // Pairs with the fence in `announce_sleep`: a worker that has no waker yet sees the store;
+        // and with the one in `dedicated_or_init`.
         fence(Ordering::SeqCst);
         self.wake_all();
         self.cancel_dedicated();
     }
 
-    /// Makes every worker leave its remaining fibers where they are, and end. The runtime is shut down before
-    /// or after this.
+    /// Makes every worker leave its remaining fibers where they are, and end. The runtime is shut
+    /// down before or after this.
     pub(crate) fn abandon(&self, abandonment: Abandonment) {
         self.abandonment.make(abandonment);
         // Pairs with the fences in `announce_sleep` and `dedicated_or_init`, as in `shut_down`.
@@ -378,22 +387,24 @@ impl Shared {
         self.state.load(Ordering::Acquire) & (SHUT_DOWN | JOINING) == 0
     }
 
-    /// Returns `true` if no fiber is left, and none can be added. Called by a worker that has announced its
-    /// sleep. If two workers call it concurrently, one sees the other.
+    /// Returns `true` if no fiber is left, and none can be added. Called by a worker that has
+    /// announced its sleep. If two workers call it concurrently, one sees the other.
     pub(in crate::sched) fn is_deserted(&self) -> bool {
         let sum = |count: fn(&Counters) -> &Counter| {
             self.counters()
                 .map(|counters| count(counters).get())
                 .fold(0, u64::wrapping_add)
         };
-        // In this order: a fiber spawns before it ends, and the wake-up for the new fiber contains a fence.
+        // In this order: a fiber spawns before it ends, and the wake-up for the new fiber contains
+        // a fence.
         let ended = sum(|counters| &counters.ended);
         fence(Ordering::SeqCst);
         let began = sum(|counters| &counters.fibers);
         began == ended && !self.has_stealable_work() && !self.is_anybody_awake()
     }
 
-    /// Returns the number of switches to fibers. While it does not change, the runtime makes no progress.
+    /// Returns the number of switches to fibers. While it does not change, the runtime makes no
+    /// progress.
     pub(in crate::sched) fn switches(&self) -> u64 {
         self.counters()
             .map(|counters| counters.switches.get())
@@ -429,8 +440,8 @@ impl Shared {
         self.all().any(|remote| remote.is_awake())
     }
 
-    /// Returns `true` if started fibers may wait for the worker of a running fiber. New fibers do not count:
-    /// they may start anywhere, and are often a part of the running fiber's own work.
+    /// Returns `true` if started fibers may wait for the worker of a running fiber. New fibers do
+    /// not count: they may start anywhere, and are often a part of the running fiber's own work.
     pub(in crate::sched) fn others_wait_for(&self, remote: &Arc<Remote>) -> bool {
         let sum = |count: fn(&Counters) -> &Counter| -> u64 {
             if !self.is_migrating() {
@@ -443,8 +454,8 @@ impl Shared {
         sum(|counters| &counters.fibers).wrapping_sub(sum(|counters| &counters.ended)) > 1
     }
 
-    /// Returns `true` if there are new fibers, apart from those that are a part of a started one's work (of a
-    /// `join`). This matters if no worker is free to start them.
+    /// Returns `true` if there are new fibers, apart from those that are a part of a started one's
+    /// work (of a `join`). This matters if no worker is free to start them.
     pub(in crate::sched) fn has_unstarted(&self) -> bool {
         let queued = self.all().map(|remote| remote.new_fibers());
         let prioritized = self.prioritized().map_or(0, |queues| queues.new_fibers());

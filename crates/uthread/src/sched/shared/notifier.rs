@@ -8,8 +8,8 @@ use std::time::Instant;
 /// Wakes the monitor, and stops it.
 #[derive(Default)]
 pub(crate) struct Notifier {
-    /// Set while the monitor does not sample. Sequentially consistent, as is the state of a sleeper: of a
-    /// worker that wakes up and a monitor that goes to sleep, one sees the other.
+    /// Set while the monitor does not sample. Sequentially consistent, as is the state of a
+    /// sleeper: of a worker that wakes up and a monitor that goes to sleep, one sees the other.
     asleep: AtomicBool,
     stopped: AtomicBool,
     thread: OnceLock<Thread>,
@@ -46,7 +46,8 @@ impl Notifier {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until notified or stopped, or until the time, unless `is_needed` returns `true`. Called by the monitor.
+    /// Sleeps until notified or stopped, or until the time, unless `is_needed` returns `true`.
+    /// Called by the monitor.
     pub(in crate::sched) fn sleep_unless(
         &self,
         is_needed: impl FnOnce() -> bool,

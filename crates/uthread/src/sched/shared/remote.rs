@@ -31,13 +31,13 @@ pub(crate) struct LocalEnds {
 pub(crate) struct Remote {
     pub(super) new: NewFibersHandle,
     pub(in crate::sched) inbox: Inbox<Mail>,
-    /// Number of new fibers in the inbox, which others may take over. Relaxed: like the inbox, the fences of the idle
-    /// protocol let a last check see it; other readers only check once more.
+    /// Number of new fibers in the inbox, which others may take over. Relaxed: like the inbox, the
+    /// fences of the idle protocol let a last check see it; other readers only check once more.
     pub(in crate::sched) handed: AtomicUsize,
     pub(in crate::sched) sleeper: Sleeper,
     pub(in crate::sched) duty: Duty,
-    /// `true` while, at the end of its runtime, the worker has slept for long without an operation in flight
-    /// or a timer.
+    /// `true` while, at the end of its runtime, the worker has slept for long without an operation
+    /// in flight or a timer.
     pub(in crate::sched) rests: AtomicBool,
     /// The worker's thread, once it runs.
     pub(in crate::sched) task: OnceLock<Task>,
@@ -57,8 +57,8 @@ pub(crate) struct Remote {
     pub(in crate::sched) reactor: OnceLock<Arc<Mutex<Reactor>>>,
     /// Where a fiber may block the worker's thread: its driver. Locked after the reactor.
     pub(in crate::sched) driver: OnceLock<SharedDriver>,
-    /// There: `true` while the running fiber may have begun an operation and is still on its stack, so that the operation must not
-    /// end yet.
+    /// There: `true` while the running fiber may have begun an operation and is still on its stack,
+    /// so that the operation must not end yet.
     pub(in crate::sched) is_submitting: AtomicBool,
     /// The names, by id, of the fibers started by this worker that have one.
     names: Mutex<HashMap<u64, Box<str>>>,
@@ -70,7 +70,8 @@ pub(crate) enum Mail {
     Ready(Started),
     /// A fiber may not wait any more, and this worker may hold an operation of it.
     Interrupt(FiberRef),
-    /// A fiber is to start on this worker, unless another one has to [take it over](crate::sched::worker).
+    /// A fiber is to start on this worker, unless another one has to [take it
+    /// over](crate::sched::worker).
     New(FiberRef),
     /// Fibers from this index on may have parts of stacks to give back.
     Trim(usize),
@@ -102,7 +103,8 @@ impl Reading<'_> {
 }
 
 impl Remote {
-    /// Creates a worker's part that others access, and the ends of its queues. `only` if it has and will have no other beside it.
+    /// Creates a worker's part that others access, and the ends of its queues. `only` if it has and
+    /// will have no other beside it.
     pub(in crate::sched) fn new(
         idle: &Arc<Idle>,
         mode: Mode,
@@ -150,8 +152,8 @@ impl Remote {
         self.sleeper.is_awake() && !self.has_ended.load(Ordering::Relaxed)
     }
 
-    /// Returns `true` if the worker does not run and nothing in the runtime would wake it: it rests at the end of its runtime, has
-    /// ended, or could not start.
+    /// Returns `true` if the worker does not run and nothing in the runtime would wake it: it rests
+    /// at the end of its runtime, has ended, or could not start.
     pub(super) fn rests(&self) -> bool {
         self.rests.load(Ordering::Relaxed) || self.has_ended.load(Ordering::Relaxed)
     }
@@ -161,8 +163,8 @@ impl Remote {
     }
 
     pub(in crate::sched) fn wake(&self) {
-        // Without a waker the worker has ended; or it has not started, and will check every queue before it
-        // sleeps.
+        // Without a waker the worker has ended; or it has not started, and will check every queue
+        // before it sleeps.
         if let Some(waker) = &*lock(&self.waker) {
             waker.wake();
         }
@@ -200,12 +202,14 @@ impl Remote {
         self.new.len()
     }
 
-    /// Returns `true` if fibers wait for the worker that have not started or, if fibers migrate, that are ready.
+    /// Returns `true` if fibers wait for the worker that have not started or, if fibers migrate,
+    /// that are ready.
     pub(in crate::sched) fn has_unstarted(&self) -> bool {
         self.has_handed() || self.has_stealable_work()
     }
 
-    /// Moves half of the new fibers, or a batch if that is fewer, to `new`. Returns `true` if it moved any.
+    /// Moves half of the new fibers, or a batch if that is fewer, to `new`. Returns `true` if it
+    /// moved any.
     pub(in crate::sched) fn share_new(&self, new: &NewFibers) -> bool {
         let ends = self.new.stealer().zip(new.deque());
         ends.is_some_and(|(stealer, deque)| stealer.steal_batch(deque).is_success())
@@ -217,7 +221,8 @@ impl Remote {
             || steal_handle.is_some_and(|steal_handle| !steal_handle.queue.is_empty())
     }
 
-    /// If fibers migrate: returns `true` if something waits for this worker that another one could take over.
+    /// If fibers migrate: returns `true` if something waits for this worker that another one could
+    /// take over.
     pub(in crate::sched) fn has_something_waiting(&self, now: Instant) -> bool {
         let steal_handle = self.steal_handle.as_ref();
         steal_handle.is_some_and(|steal_handle| steal_handle.next.load().is_some())

@@ -1,4 +1,5 @@
-//! Replacing a worker whose fiber blocks its thread: which worker becomes active, away and benched ([`spares`](super::spares)).
+//! Replacing a worker whose fiber blocks its thread: which worker becomes active, away and benched
+//! ([`spares`](super::spares)).
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -14,7 +15,8 @@ const COMPUTED: Duration = Duration::from_micros(300);
 
 /// Workers that become active, away and benched.
 impl Shared {
-    /// Starts the first spare worker, benched, if there are to be any. The others are started likewise.
+    /// Starts the first spare worker, benched, if there are to be any. The others are started
+    /// likewise.
     ///
     /// # Errors
     ///
@@ -31,13 +33,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Takes the threads of the spare workers, to join them. Others start until all workers have ended.
+    /// Takes the threads of the spare workers, to join them. Others start until all workers have
+    /// ended.
     pub(crate) fn take_spare_threads(&self) -> Vec<thread::JoinHandle<()>> {
         std::mem::take(&mut self.spares.roster().threads)
     }
 
-    /// Makes a benched or a new worker active in place of this one, whose fiber blocks its thread. Returns `false` if there is
-    /// none, or if the worker is away already.
+    /// Makes a benched or a new worker active in place of this one, whose fiber blocks its thread.
+    /// Returns `false` if there is none, or if the worker is away already.
     pub(in crate::sched) fn replace(&self, index: usize) -> bool {
         if !self.has_spares() {
             return false;
@@ -70,8 +73,8 @@ impl Shared {
         }
     }
 
-    /// Lets others go on with what waits for a worker that has not switched for long, since it had used so much CPU time. Called by
-    /// the monitor.
+    /// Lets others go on with what waits for a worker that has not switched for long, since it had
+    /// used so much CPU time. Called by the monitor.
     pub(in crate::sched) fn relieve(&self, index: usize, now: Instant, cpu_time: Option<Duration>) {
         let worker = self.remote(index);
         if self.has_spares() {
@@ -85,7 +88,8 @@ impl Shared {
         }
     }
 
-    /// Does for a worker what it does not get to: submits and cancels its operations, collects completions, and expires timers.
+    /// Does for a worker what it does not get to: submits and cancels its operations, collects
+    /// completions, and expires timers.
     fn serve(&self, worker: &Remote, now: Instant) {
         let Some((reactor, driver)) = worker.reactor.get().zip(worker.driver.get()) else {
             return;
@@ -134,8 +138,8 @@ impl Shared {
         self.remotes.len() > 1 || self.has_spares()
     }
 
-    /// Fills the places of spare workers that could not start, and starts a benched worker if all are in use, so that the next one
-    /// that is needed need not start first. Called by the monitor.
+    /// Fills the places of spare workers that could not start, and starts a benched worker if all
+    /// are in use, so that the next one that is needed need not start first. Called by the monitor.
     pub(in crate::sched) fn fill_places(&self) {
         if !self.has_spares() {
             return;
@@ -153,7 +157,8 @@ impl Shared {
         }
     }
 
-    /// Gives a worker that was away a free place among the active ones. Returns `true` if there is none, so that it is benched.
+    /// Gives a worker that was away a free place among the active ones. Returns `true` if there is
+    /// none, so that it is benched.
     pub(in crate::sched) fn settle(&self, index: usize) -> bool {
         let worker = self.remote(index);
         debug_assert!(worker.duty.is_away(), "only the worker itself ends this");
@@ -228,20 +233,23 @@ impl Shared {
 }
 
 impl Remote {
-    /// Records that the fiber which has run has left its stack. From then on, others may submit its operation.
+    /// Records that the fiber which has run has left its stack. From then on, others may submit its
+    /// operation.
     #[inline(always)]
     pub(in crate::sched) fn record_left(&self) {
         // Release pairs with the acquire in `is_submitting`.
         self.is_submitting.store(false, Ordering::Release);
     }
 
-    /// Returns `true` if the running fiber may have begun an operation. Called under the lock of the driver.
+    /// Returns `true` if the running fiber may have begun an operation. Called under the lock of
+    /// the driver.
     fn is_submitting(&self) -> bool {
         self.is_submitting.load(Ordering::Acquire)
     }
 
-    /// Takes a request to end the wait of a fiber that waits for an operation of this worker. Others may be for the running fiber,
-    /// which begins its operation after the worker was asked to cancel it.
+    /// Takes a request to end the wait of a fiber that waits for an operation of this worker.
+    /// Others may be for the running fiber, which begins its operation after the worker was asked
+    /// to cancel it.
     fn take_interrupt(&self, reactor: &mut Reactor) -> Option<FiberRef> {
         if !self.inbox.has_mail() {
             return None;
@@ -261,8 +269,8 @@ impl Remote {
         self.task.get()?.cpu_time()
     }
 
-    /// Returns `true` if the thread has no CPU, so that another worker would have none either: it is not blocked, and has not
-    /// computed since it had used this time.
+    /// Returns `true` if the thread has no CPU, so that another worker would have none either: it
+    /// is not blocked, and has not computed since it had used this time.
     fn waits_for_cpu(&self, before: Option<Duration>) -> bool {
         let used = before.and_then(|before| self.cpu_time()?.checked_sub(before));
         used.is_none_or(|used| used < COMPUTED)

@@ -1,5 +1,5 @@
-//! Runners with a thread control block, beyond those that the workers keep: to create a block takes a thread, and
-//! to end it another one.
+//! Runners with a thread control block, beyond those that the workers keep: to create a block takes
+//! a thread, and to end it another one.
 
 use std::mem;
 use std::sync::Mutex;
@@ -19,7 +19,8 @@ impl Runners {
         lock(&self.0).pop()
     }
 
-    /// Takes runners whose fibers have ended. Returns the stacks of those for which there is no room.
+    /// Takes runners whose fibers have ended. Returns the stacks of those for which there is no
+    /// room.
     pub(in crate::sched) fn give(&self, runners: impl IntoIterator<Item = Runner>) -> Vec<Stack> {
         let mut surplus = Vec::from_iter(runners);
         let mut kept = lock(&self.0);
@@ -36,7 +37,8 @@ impl Runners {
     }
 }
 
-/// Ends a runner that runs no fiber, and that its caller has removed from where it was kept. Returns its stack.
+/// Ends a runner that runs no fiber, and that its caller has removed from where it was kept.
+/// Returns its stack.
 #[allow(unsafe_code, reason = "ending a coroutine")]
 pub(in crate::sched) fn end(runner: Runner) -> Stack {
     // SAFETY: it runs no fiber, and is in no list any more.

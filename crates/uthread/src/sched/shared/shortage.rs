@@ -1,9 +1,10 @@
-//! New fibers for which there is no memory for a stack. They end without having run, but a destructor of
-//! their captures may wait: on the worker's own stack it would block all fibers of the worker, perhaps
-//! including the one it waits for.
+//! New fibers for which there is no memory for a stack. They end without having run, but a
+//! destructor of their captures may wait: on the worker's own stack it would block all fibers of
+//! the worker, perhaps including the one it waits for.
 //!
-//! A runtime therefore keeps one stack per worker in reserve. While all of these are lent, further such
-//! fibers wait here, for a returned reserve stack or for an idle worker that has another stack.
+//! A runtime therefore keeps one stack per worker in reserve. While all of these are lent, further
+//! such fibers wait here, for a returned reserve stack or for an idle worker that has another
+//! stack.
 
 use std::collections::VecDeque;
 use std::io;

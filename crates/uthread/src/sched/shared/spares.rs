@@ -1,4 +1,5 @@
-//! Spare workers, where fibers have thread-local storage of their own: such a fiber may block its worker's thread anywhere.
+//! Spare workers, where fibers have thread-local storage of their own: such a fiber may block its
+//! worker's thread anywhere.
 //!
 //! ```text
 //!   active    runs fibers, or sleeps until there are some: as many workers as the runtime was built with
@@ -6,9 +7,10 @@
 //!   benched   runs nothing; it collects what its own ring and timers still have, and passes that on
 //! ```
 //!
-//! A worker is away from the moment at which its fiber announces a blocking call, or the [monitor](super::monitor) finds it stuck. When
-//! its loop goes on, it takes a free place among the active ones, or is benched. A benched worker is the next to become active.
-//! The first spare worker starts with the runtime, others when all are in use; they end with the runtime.
+//! A worker is away from the moment at which its fiber announces a blocking call, or the
+//! [monitor](super::monitor) finds it stuck. When its loop goes on, it takes a free place among the
+//! active ones, or is benched. A benched worker is the next to become active. The first spare
+//! worker starts with the runtime, others when all are in use; they end with the runtime.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -20,8 +22,8 @@ use crate::atomic::lock;
 /// Maximum number of spare workers of a runtime, each with a thread and a ring.
 pub(in crate::sched) const SPARES_MAX: usize = 256;
 
-/// Time until the next attempt after a spare worker could not start. It doubles with each failure in a row, as each uses up one of
-/// the spare workers.
+/// Time until the next attempt after a spare worker could not start. It doubles with each failure
+/// in a row, as each uses up one of the spare workers.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
@@ -102,8 +104,8 @@ impl<W, S> Spares<W, S> {
         !self.slots.is_empty()
     }
 
-    /// Adds a spare worker, and returns its index among them, or `None` if there are too many. Called under the lock of the
-    /// roster.
+    /// Adds a spare worker, and returns its index among them, or `None` if there are too many.
+    /// Called under the lock of the roster.
     pub(in crate::sched) fn add(&self, worker: Arc<W>) -> Option<usize> {
         let used = self.len();
         let _ = self.slots.get(used)?.set(worker);

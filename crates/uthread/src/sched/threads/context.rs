@@ -37,8 +37,8 @@ pub(super) fn leave() {
     CURRENT.set(None);
 }
 
-/// Returns the calling thread's fiber, if it is one. Never inlined, like every access to a thread-local that fibers
-/// make.
+/// Returns the calling thread's fiber, if it is one. Never inlined, like every access to a
+/// thread-local that fibers make.
 #[inline(never)]
 pub(in crate::sched) fn current() -> Option<Rc<ThreadContext>> {
     CURRENT
@@ -98,13 +98,14 @@ impl ThreadContext {
         WakeHandle::Fiber(self.fiber.clone())
     }
 
-    /// Returns the runtime with workers to which a dedicated fiber belongs. That of another fiber has none.
+    /// Returns the runtime with workers to which a dedicated fiber belongs. That of another fiber
+    /// has none.
     pub(in crate::sched) fn runtime(&self) -> Option<&Arc<Shared>> {
         self.runtime.as_ref()
     }
 
-    /// Starts a fiber on a thread, with a stack of `stack_size` bytes if given. That of a dedicated fiber is queued for the
-    /// workers instead.
+    /// Starts a fiber on a thread, with a stack of `stack_size` bytes if given. That of a dedicated
+    /// fiber is queued for the workers instead.
     ///
     /// # Errors
     ///
@@ -126,12 +127,14 @@ impl ThreadContext {
     }
 
     pub(in crate::sched) fn is_shut_down(&self) -> bool {
-        // As above: a fiber on a worker that this one waits for may have ended with the runtime already.
+        // As above: a fiber on a worker that this one waits for may have ended with the runtime
+        // already.
         let runtime = self.runtime.as_ref();
         self.threads.is_shut_down() || runtime.is_some_and(|runtime| runtime.is_shut_down())
     }
 
-    /// Called before the check whether a system call may wait: a canceller goes the other way round.
+    /// Called before the check whether a system call may wait: a canceller goes the other way
+    /// round.
     pub(in crate::sched) fn begin_call(&self) {
         self.control().limits.last_worker.set(0);
         // Acquire pairs with the Release in `interrupt`.

@@ -1,7 +1,8 @@
-//! The handles of the threads that run fibers, by fiber, until the fiber's own handle is used or dropped.
+//! The handles of the threads that run fibers, by fiber, until the fiber's own handle is used or
+//! dropped.
 //!
-//! Where no fiber is a thread nothing is kept, and a look at a counter is all that a join costs. Where some are, the others
-//! are known by their control blocks.
+//! Where no fiber is a thread nothing is kept, and a look at a counter is all that a join costs.
+//! Where some are, the others are known by their control blocks.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
@@ -12,8 +13,8 @@ use std::thread::JoinHandle;
 use crate::atomic::lock;
 use crate::fiber::Control;
 
-/// By the ids of their fibers; bounded by the number of handles and of abandoned fibers. `None` for a fiber that was abandoned
-/// before its thread was kept.
+/// By the ids of their fibers; bounded by the number of handles and of abandoned fibers. `None` for
+/// a fiber that was abandoned before its thread was kept.
 static KEPT: Mutex<Option<HashMap<NonZeroU64, Option<JoinHandle<()>>>>> = Mutex::new(None);
 
 /// The number of threads. Relaxed: a fiber's handle exists only after its thread was counted.

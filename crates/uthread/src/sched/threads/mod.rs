@@ -1,10 +1,13 @@
-//! The threads driver: each fiber is a thread of the operating system, and its calls are the ordinary ones.
+//! The threads driver: each fiber is a thread of the operating system, and its calls are the
+//! ordinary ones.
 //!
-//! There is no worker and nothing to schedule. A waiting thread uses the same token as a fiber on a worker, so that
-//! whatever wakes a fiber wakes such a thread too; the thread blocks where a fiber would leave its stack.
-//! Cancellation is a flag, and a signal that interrupts the system call in which a thread may be.
+//! There is no worker and nothing to schedule. A waiting thread uses the same token as a fiber on a
+//! worker, so that whatever wakes a fiber wakes such a thread too; the thread blocks where a fiber
+//! would leave its stack. Cancellation is a flag, and a signal that interrupts the system call in
+//! which a thread may be.
 //!
-//! A runtime with workers has such fibers, too: the dedicated ones, each with a [`Membership`] of that runtime.
+//! A runtime with workers has such fibers, too: the dedicated ones, each with a [`Membership`] of
+//! that runtime.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -38,8 +41,8 @@ use crate::fiber::{Cancelled, FiberRef, Scheduler, Started, wake};
 use crate::pool::Job;
 use crate::stack::sizes::STACK_SIZE_MIN;
 
-/// Delay before threads are interrupted again: a signal that arrives before the call it is meant for is lost. Doubles up
-/// to the longest, for threads that compute.
+/// Delay before threads are interrupted again: a signal that arrives before the call it is meant
+/// for is lost. Doubles up to the longest, for threads that compute.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(32);
 
@@ -51,8 +54,8 @@ pub(crate) struct Threads {
     stack_size: usize,
     shut_down: AtomicBool,
     abandonment: Decision,
-    /// Set if the remaining fibers are not to be cancelled, as they are joined or abandoned. Relaxed: only the runtime's
-    /// owner uses it.
+    /// Set if the remaining fibers are not to be cancelled, as they are joined or abandoned.
+    /// Relaxed: only the runtime's owner uses it.
     is_left_alone: AtomicBool,
     /// The number of fibers that wait for an event from outside the runtime.
     outside: AtomicUsize,
@@ -125,7 +128,8 @@ impl Scheduler for Parker {
 }
 
 impl Threads {
-    /// Creates an empty runtime whose fibers have stacks of `stack_size` bytes, or the least size of a worker's fiber.
+    /// Creates an empty runtime whose fibers have stacks of `stack_size` bytes, or the least size
+    /// of a worker's fiber.
     pub(crate) fn new(stack_size: usize) -> Arc<Threads> {
         Arc::new(Threads {
             stack_size: with_reserve(stack_size),
@@ -147,7 +151,8 @@ impl Threads {
     ///
     /// # Errors
     ///
-    /// `EAGAIN` if the system's limit of threads is reached; any other error `pthread_create(3)` reports.
+    /// `EAGAIN` if the system's limit of threads is reached; any other error `pthread_create(3)`
+    /// reports.
     pub(crate) fn spawn(
         self: &Arc<Threads>,
         fiber: FiberRef,
@@ -156,7 +161,8 @@ impl Threads {
         self.start(fiber, stack_size, None)
     }
 
-    /// Starts a fiber like [`spawn`](Threads::spawn); a dedicated one if it is a member of a runtime.
+    /// Starts a fiber like [`spawn`](Threads::spawn); a dedicated one if it is a member of a
+    /// runtime.
     fn start(
         self: &Arc<Threads>,
         fiber: FiberRef,
@@ -234,8 +240,9 @@ impl Threads {
         self.remove(id, Departure::Ended);
     }
 
-    /// Removes a fiber from the list. After the last one, completes the abandoned fibers for their joiners: nothing uses
-    /// what they have lent or borrowed any more. They are leaked with their threads.
+    /// Removes a fiber from the list. After the last one, completes the abandoned fibers for their
+    /// joiners: nothing uses what they have lent or borrowed any more. They are leaked with their
+    /// threads.
     fn remove(&self, id: NonZeroU64, departure: Departure) {
         let mut members = lock(&self.members);
         self.counters.ended.add(1);
@@ -316,7 +323,8 @@ impl Threads {
         self.shut_down.load(Ordering::Acquire)
     }
 
-    /// Cancels the remaining fibers and waits until all have ended, except the caller if it is one of them.
+    /// Cancels the remaining fibers and waits until all have ended, except the caller if it is one
+    /// of them.
     pub(crate) fn end(self: &Arc<Threads>) {
         if self.is_left_alone.load(Ordering::Relaxed) {
             return;
@@ -342,8 +350,8 @@ impl Threads {
         }
     }
 
-    /// Returns the sum of all parks of the remaining fibers but `own`, if all of them are parked. While the sum stays the
-    /// same, no fiber makes progress.
+    /// Returns the sum of all parks of the remaining fibers but `own`, if all of them are parked.
+    /// While the sum stays the same, no fiber makes progress.
     fn count_if_still(&self, members: &Members, own: Option<NonZeroU64>) -> Option<u64> {
         let others = members.by_id.iter().filter(|(id, _)| Some(**id) != own);
         let mut sum = 1;
@@ -357,7 +365,8 @@ impl Threads {
         (self.outside.load(Ordering::Relaxed) == 0).then_some(sum)
     }
 
-    /// Waits until all fibers have ended by themselves. Returns at once if the caller is one of them.
+    /// Waits until all fibers have ended by themselves. Returns at once if the caller is one of
+    /// them.
     pub(crate) fn join(self: &Arc<Threads>) {
         self.is_left_alone.store(true, Ordering::Relaxed);
         if self.own().is_some() {

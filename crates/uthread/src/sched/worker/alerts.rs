@@ -1,5 +1,5 @@
-//! The checks that a worker must make after a fiber has run, in one word: usually none, and a switch then costs a single
-//! test.
+//! The checks that a worker must make after a fiber has run, in one word: usually none, and a
+//! switch then costs a single test.
 
 use std::cell::Cell;
 

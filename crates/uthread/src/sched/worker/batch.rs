@@ -7,13 +7,15 @@ use super::queues::pick::{NEW_FIBER_TURN, Starter};
 use crate::driver::FLUSH_TIME_MAX;
 use crate::fiber::{FiberRef, Started};
 
-/// Number of fibers that run before the worker checks timers, inbox and ring: few enough that none waits
-/// long, enough that one system call serves many. Up to three more after a batch that has ended early.
+/// Number of fibers that run before the worker checks timers, inbox and ring: few enough that none
+/// waits long, enough that one system call serves many. Up to three more after a batch that has
+/// ended early.
 pub(super) const BATCH_FIBERS: u64 = 64;
 
-/// Time after which a batch ends early where fibers are ordered, as an event may make a more urgent one ready; or while fibers use
-/// up their turns, as others wait for a whole turn otherwise. With twice this time, bulk transfers gain some 4 %, and the 99th
-/// percentile of a message beside them rises by a fifth or more.
+/// Time after which a batch ends early where fibers are ordered, as an event may make a more urgent
+/// one ready; or while fibers use up their turns, as others wait for a whole turn otherwise. With
+/// twice this time, bulk transfers gain some 4 %, and the 99th percentile of a message beside them
+/// rises by a fifth or more.
 const SHORT_TIME_MAX: Duration = FLUSH_TIME_MAX;
 
 impl Worker {
@@ -72,7 +74,8 @@ impl Worker {
         self.record_no_fiber();
     }
 
-    /// Runs a batch that ends after [`SHORT_TIME_MAX`], of the fibers that `next` takes for the switch of this number.
+    /// Runs a batch that ends after [`SHORT_TIME_MAX`], of the fibers that `next` takes for the
+    /// switch of this number.
     #[inline(never)]
     fn run_short_batch(&self, next: impl Fn(u64) -> Option<Started>) {
         self.shorten_batch();

@@ -1,12 +1,14 @@
-//! A worker in whose place others go on ([`spares`](crate::sched::shared::spares)): it stands aside before a call that blocks; benched, it
-//! runs no fibers, and passes on what its ring and timers still have.
+//! A worker in whose place others go on ([`spares`](crate::sched::shared::spares)): it stands aside
+//! before a call that blocks; benched, it runs no fibers, and passes on what its ring and timers
+//! still have.
 
 use std::time::Duration;
 
 use super::Worker;
 
 impl Worker {
-    /// Takes a place among the active workers, as this one was away, or sits out until there is one.
+    /// Takes a place among the active workers, as this one was away, or sits out until there is
+    /// one.
     #[inline(never)]
     pub(super) fn settle(&self) {
         if self.queues.shared.settle(self.queues.index) {
@@ -16,7 +18,8 @@ impl Worker {
         }
     }
 
-    /// Lets another worker go on in place of this one, whose fiber is about to block its thread. Returns `false` if there is none.
+    /// Lets another worker go on in place of this one, whose fiber is about to block its thread.
+    /// Returns `false` if there is none.
     #[inline(never)]
     pub(in crate::sched) fn stand_aside(&self) -> bool {
         let shared = &self.queues.shared;

@@ -2,15 +2,16 @@
 
 use std::cell::Cell;
 
-/// Maximum number of calls of a fiber between two switches. A yield costs as much as one or two calls, and
-/// another fiber waits for a few microseconds at most.
+/// Maximum number of calls of a fiber between two switches. A yield costs as much as one or two
+/// calls, and another fiber waits for a few microseconds at most.
 const CALLS_MAX: i32 = 128;
 
-/// Number of such calls that a call which enters the kernel counts as; it takes one or several microseconds.
+/// Number of such calls that a call which enters the kernel counts as; it takes one or several
+/// microseconds.
 const CALLS_OF_A_SYSTEM_CALL: i32 = 16;
 
-/// Number of bytes that count as one such call: they are copied in half a microsecond. So a turn ends after some 50
-/// microseconds, also if each call transfers many.
+/// Number of bytes that count as one such call: they are copied in half a microsecond. So a turn
+/// ends after some 50 microseconds, also if each call transfers many.
 const BYTES_OF_A_CALL: u32 = 2048;
 
 thread_local! {
@@ -41,7 +42,8 @@ pub(crate) fn is_used_up_by_system_call() -> bool {
     is_used_up_by(CALLS_OF_A_SYSTEM_CALL)
 }
 
-/// Counts a call that has entered the kernel and transferred a number of bytes. Returns `true` like [`is_used_up`].
+/// Counts a call that has entered the kernel and transferred a number of bytes. Returns `true` like
+/// [`is_used_up`].
 #[inline(always)]
 pub(crate) fn is_used_up_by_transfer(bytes: u32) -> bool {
     is_used_up_by(CALLS_OF_A_SYSTEM_CALL + (bytes / BYTES_OF_A_CALL).cast_signed())

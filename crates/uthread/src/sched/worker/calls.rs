@@ -26,8 +26,8 @@ impl Io {
     ///
     /// # Safety
     ///
-    /// If the call is pending, the fiber suspends next. The operation and the memory it borrows stay alive and untouched
-    /// until its completion was reaped.
+    /// If the call is pending, the fiber suspends next. The operation and the memory it borrows
+    /// stay alive and untouched until its completion was reaped.
     #[allow(unsafe_code, reason = "the contract's")]
     #[inline(always)]
     pub(in crate::sched) unsafe fn start_call(
@@ -49,7 +49,8 @@ impl Io {
         // Before the start, as the operation must not be accessed then.
         let resumes_first = operation.resumes_first();
         loop {
-            // Held until the operation is in the table: with shared completions, other workers reap under this lock.
+            // Held until the operation is in the table: with shared completions, other workers reap
+            // under this lock.
             let mut reactor = self.reactor.lock();
             let mut driver = self.driver.lock();
             // SAFETY: by the caller's contract.
@@ -86,15 +87,17 @@ impl Io {
         }
     }
 
-    /// Flushes while a fiber runs. The fiber continues: otherwise one that computes between calls would wait for all others again. Only
-    /// where fibers are ordered, the batch ends instead, as the flush may make a more urgent one ready. Beside fibers that use up
-    /// their turns, the batch ends after this turn anyway.
+    /// Flushes while a fiber runs. The fiber continues: otherwise one that computes between calls
+    /// would wait for all others again. Only where fibers are ordered, the batch ends instead, as
+    /// the flush may make a more urgent one ready. Beside fibers that use up their turns, the batch
+    /// ends after this turn anyway.
     #[cold]
     fn flush_within_turn(&self, queues: &Queues) {
         if queues.ready.is_ordered() {
             budget::use_up();
         } else if !queues.ready.has_spent() {
-            // Hundreds of operations take the kernel a millisecond, for which the fiber is not to blame.
+            // Hundreds of operations take the kernel a millisecond, for which the fiber is not to
+            // blame.
             let running = &queues.remote.counters.running;
             let fiber = running.get();
             running.set(0);
@@ -149,12 +152,13 @@ pub(in crate::sched) enum Call {
 
 /// Operations for which no fiber is suspended.
 impl Io {
-    /// Begins one for the running fiber, whose completions go to `sink`: one that only waits for events, or completes
-    /// many times.
+    /// Begins one for the running fiber, whose completions go to `sink`: one that only waits for
+    /// events, or completes many times.
     ///
     /// # Safety
     ///
-    /// All that the operation borrows, and itself, stays alive and untouched until its completion was reaped.
+    /// All that the operation borrows, and itself, stays alive and untouched until its completion
+    /// was reaped.
     #[allow(unsafe_code, reason = "the contract's")]
     pub(in crate::sched) unsafe fn begin(
         &self,
@@ -246,9 +250,10 @@ pub(in crate::sched) fn park_deadline(running: Started, deadline: Instant) {
     });
 }
 
-/// Switches from the running fiber, which is the caller, to its worker's loop until the fiber is resumed. No
-/// reference to the worker lives across the switch, as the fiber may continue on another one. Inlined as far
-/// up as possible: the CPU mispredicts returns if calls and returns do not pair up across a switch.
+/// Switches from the running fiber, which is the caller, to its worker's loop until the fiber is
+/// resumed. No reference to the worker lives across the switch, as the fiber may continue on
+/// another one. Inlined as far up as possible: the CPU mispredicts returns if calls and returns do
+/// not pair up across a switch.
 #[inline(always)]
 #[allow(unsafe_code, reason = "leaving the fiber's stack")]
 pub(in crate::sched) fn suspend(running: Started, pause: Pause) {

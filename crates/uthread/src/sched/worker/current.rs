@@ -1,4 +1,5 @@
-//! The worker of the calling thread and the fiber that it runs: the only place where they are stored and read.
+//! The worker of the calling thread and the fiber that it runs: the only place where they are
+//! stored and read.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -14,13 +15,15 @@ thread_local! {
     static FIBER: Cell<Option<Started>> = const { Cell::new(None) };
 }
 
-/// Never inlined: an inlined copy would let the compiler keep a thread-local address across a switch.
+/// Never inlined: an inlined copy would let the compiler keep a thread-local address across a
+/// switch.
 #[inline(never)]
 fn current() -> *const Worker {
     CURRENT.get()
 }
 
-/// Returns the calling fiber, if the caller is a fiber on a worker. Never inlined, like [`current`].
+/// Returns the calling fiber, if the caller is a fiber on a worker. Never inlined, like
+/// [`current`].
 #[inline(never)]
 pub(crate) fn running() -> Option<Started> {
     FIBER.get()
@@ -32,15 +35,15 @@ pub(super) fn set_running(fiber: Option<Started>) {
     FIBER.set(fiber);
 }
 
-/// Records that the loop of the worker runs, and no fiber. Called before the loop does more than to take the next fiber and to
-/// switch to it. Never inlined, as it is rarely called.
+/// Records that the loop of the worker runs, and no fiber. Called before the loop does more than to
+/// take the next fiber and to switch to it. Never inlined, as it is rarely called.
 #[inline(never)]
 pub(super) fn record_loop() {
     FIBER.set(None);
 }
 
-/// Records the running fiber, and the worker that runs it, in thread-local storage that is the fiber's own. Never inlined: an
-/// address of the worker's storage must not be used for it.
+/// Records the running fiber, and the worker that runs it, in thread-local storage that is the
+/// fiber's own. Never inlined: an address of the worker's storage must not be used for it.
 #[inline(never)]
 pub(super) fn record_in_fiber(worker: &Worker, fiber: Started) {
     CURRENT.set(worker);
@@ -48,7 +51,8 @@ pub(super) fn record_in_fiber(worker: &Worker, fiber: Started) {
     budget::renew();
 }
 
-/// Calls `reset`, which resets the thread-local storage of the calling fiber, and records the fiber there again.
+/// Calls `reset`, which resets the thread-local storage of the calling fiber, and records the fiber
+/// there again.
 #[inline(never)]
 pub(super) fn across_reset(reset: fn()) {
     let (worker, fiber) = (CURRENT.get(), FIBER.get());
@@ -72,8 +76,8 @@ impl Drop for Leave {
     }
 }
 
-/// Makes the calling thread a plain one until it ends, so that none of its calls use a worker. This includes
-/// the fiber that it runs, which must not return.
+/// Makes the calling thread a plain one until it ends, so that none of its calls use a worker. This
+/// includes the fiber that it runs, which must not return.
 pub(crate) fn leave_for_good() {
     CURRENT.set(ptr::null());
     FIBER.set(None);

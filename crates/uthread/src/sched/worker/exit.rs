@@ -1,10 +1,10 @@
-//! The end of a process while fibers wait. `exit` destroys the thread-locals of its calling thread: if a
-//! destructor suspended its fiber, other fibers of the worker would run with destroyed values. So from then
-//! on that thread is a plain one, and its calls block.
+//! The end of a process while fibers wait. `exit` destroys the thread-locals of its calling thread:
+//! if a destructor suspended its fiber, other fibers of the worker would run with destroyed values.
+//! So from then on that thread is a plain one, and its calls block.
 //!
-//! `uthread::process::exit` makes the thread a plain one first. A call of `exit` by `std` or the C library is
-//! detected by the destructor of a thread-local. Destructors run newest first, so a worker creates a new one
-//! from time to time.
+//! `uthread::process::exit` makes the thread a plain one first. A call of `exit` by `std` or the C
+//! library is detected by the destructor of a thread-local. Destructors run newest first, so a
+//! worker creates a new one from time to time.
 
 use super::current;
 
@@ -23,7 +23,8 @@ macro_rules! sentinels {
             $(static $name: Sentinel = const { Sentinel };)*
         }
 
-        /// Creates the sentinel of this number, which is newer than all current values of the thread.
+        /// Creates the sentinel of this number, which is newer than all current values of the
+        /// thread.
         #[cold]
         fn make(number: u32) {
             let sentinels = [$(&$name),*];
@@ -35,11 +36,12 @@ macro_rules! sentinels {
     };
 }
 
-// After so many powers of two a worker has slept for days; a program has created its thread-locals long
-// before.
+// After so many powers of two a worker has slept for days; a program has created its thread-locals
+// long before.
 sentinels!(S0 S1 S2 S3 S4 S5 S6 S7 S8 S9 S10 S11 S12 S13 S14 S15 S16 S17 S18 S19 S20 S21 S22 S23);
 
-/// Called by a worker with the number of its sleeps. Creates a new sentinel each time this has doubled.
+/// Called by a worker with the number of its sleeps. Creates a new sentinel each time this has
+/// doubled.
 #[inline]
 pub(super) fn record_sleep(sleeps: u32) {
     if sleeps.is_power_of_two() {

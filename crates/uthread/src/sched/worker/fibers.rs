@@ -34,10 +34,11 @@ impl Fibers {
         }
     }
 
-    /// Gives a new fiber a stack and a scheduler. If there is no memory for a stack, the fiber ends without
-    /// having run; it is returned if it can do so now.
+    /// Gives a new fiber a stack and a scheduler. If there is no memory for a stack, the fiber ends
+    /// without having run; it is returned if it can do so now.
     ///
-    /// All that few fibers need is in another function, so that this one calls none, and saves no registers.
+    /// All that few fibers need is in another function, so that this one calls none, and saves no
+    /// registers.
     #[inline(always)]
     pub(super) fn start(&self, fiber: FiberRef, queues: &Queues, io: &Io) -> Option<Started> {
         let control = fiber.control();
@@ -135,7 +136,8 @@ impl Fibers {
         }
     }
 
-    /// Takes back the runner of a fiber that has ended. If another fiber waits for its stack to end on, starts that.
+    /// Takes back the runner of a fiber that has ended. If another fiber waits for its stack to end
+    /// on, starts that.
     fn return_runner(&self, runner: Runner, queues: &Queues, io: &Io) {
         if let Some((refused, runner)) = self.runners.give_back(runner) {
             let fiber = self.start_to_end(refused, runner, queues, io);
@@ -145,7 +147,8 @@ impl Fibers {
 
     /// Removes a fiber that has ended, and takes its stack back.
     ///
-    /// Like [`start`](Fibers::start), this calls nothing for most fibers, before it drops the reference.
+    /// Like [`start`](Fibers::start), this calls nothing for most fibers, before it drops the
+    /// reference.
     #[inline(always)]
     pub(super) fn end(&self, fiber: Started, queues: &Queues, io: &Io, panics: &Panics) {
         let control = fiber.control();
@@ -221,8 +224,8 @@ fn start_at(
     reactor: &mut Reactor,
 ) -> Started {
     let control = fiber.control();
-    // SAFETY: this worker alone has taken the new fiber from a queue, and runs it to its end; the reactor
-    // keeps it alive until then.
+    // SAFETY: this worker alone has taken the new fiber from a queue, and runs it to its end; the
+    // reactor keeps it alive until then.
     unsafe { control.start(fiber.as_ptr(), runner, scheduler) };
     // SAFETY: the reactor keeps it until it has ended, and then no queue holds it.
     let started = unsafe { Started::new(control) };
@@ -231,7 +234,8 @@ fn start_at(
     started
 }
 
-/// Completes the outcome of a fiber that has ended, in another one, as its value may have a destructor that waits.
+/// Completes the outcome of a fiber that has ended, in another one, as its value may have a
+/// destructor that waits.
 #[cold]
 fn finish_in_fiber(ended: FiberRef, finish: Finish, queues: &Queues) {
     if queues.shared.is_shut_down() || queues.shared.is_abandoned() {

@@ -1,6 +1,7 @@
 //! Hands fibers to workers from anywhere: new ones to the injector, woken ones to their worker.
 //!
-//! A caller on a worker's own thread queues without a lock; any other caller uses the inbox or the injector.
+//! A caller on a worker's own thread queues without a lock; any other caller uses the inbox or the
+//! injector.
 
 use std::sync::atomic::Ordering;
 
@@ -19,7 +20,8 @@ impl Shared {
         self.wake_one();
     }
 
-    /// Wakes a sleeping worker for work that any worker may take, if one is needed. Returns `true` if it did.
+    /// Wakes a sleeping worker for work that any worker may take, if one is needed. Returns `true`
+    /// if it did.
     pub(in crate::sched) fn wake_one(&self) -> bool {
         if (self.workers() > 1 || !self.is_called_from_inside())
             && self.idle.wanted()
@@ -47,7 +49,8 @@ impl Shared {
 }
 
 impl Remote {
-    /// Hands a new fiber to the worker, which starts it unless it is stuck. Returns the fiber if the worker has ended.
+    /// Hands a new fiber to the worker, which starts it unless it is stuck. Returns the fiber if
+    /// the worker has ended.
     pub(super) fn hand(&self, fiber: FiberRef) -> Option<FiberRef> {
         self.handed.fetch_add(1, Ordering::Relaxed);
         let Some(Mail::New(fiber)) = self.mail(Mail::New(fiber)) else {
@@ -80,7 +83,8 @@ impl Remote {
         self.handed.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Sends `mail` to the worker, and wakes it if it sleeps. Returns `mail` if the worker has ended.
+    /// Sends `mail` to the worker, and wakes it if it sleeps. Returns `mail` if the worker has
+    /// ended.
     pub(crate) fn mail(&self, mail: Mail) -> Option<Mail> {
         let refused = self.inbox.put(mail);
         if refused.is_some() {

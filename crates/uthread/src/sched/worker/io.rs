@@ -1,4 +1,5 @@
-//! The driver and the reactor of one worker: submitting, polling, and making fibers ready whose waits have ended.
+//! The driver and the reactor of one worker: submitting, polling, and making fibers ready whose
+//! waits have ended.
 //!
 //! ```text
 //!   a fiber's call    -> driver, and the table of the reactor      [`calls`](super::calls)
@@ -58,7 +59,8 @@ impl Io {
         action(&mut **self.driver.lock())
     }
 
-    /// Calls `action` with the reactor at which a fiber is registered, of the worker with this index.
+    /// Calls `action` with the reactor at which a fiber is registered, of the worker with this
+    /// index.
     #[inline]
     pub(super) fn with_reactor<R>(
         &self,
@@ -117,8 +119,8 @@ impl Io {
         self.schedule.end_batch(queues, self.now());
     }
 
-    /// Makes fibers ready whose operations have completed or whose timers have expired, and publishes the driver's counts: the
-    /// last iteration before a sleep leaves them complete.
+    /// Makes fibers ready whose operations have completed or whose timers have expired, and
+    /// publishes the driver's counts: the last iteration before a sleep leaves them complete.
     #[inline(never)]
     pub(super) fn poll(&self, queues: &Queues) {
         let mut reactor = self.reactor.lock();
@@ -144,7 +146,8 @@ impl Io {
     #[inline(never)]
     pub(super) fn cancel_late(&self, queues: &Queues) {
         while let Some(token) = self.take_late() {
-            // Under the lock: otherwise another worker could hand out the last completion in between.
+            // Under the lock: otherwise another worker could hand out the last completion in
+            // between.
             let mut reactor = self.reactor.lock();
             if reactor.has(token) {
                 self.driver.lock().cancel(token);
@@ -196,7 +199,8 @@ impl Io {
         counters.served.add(served);
     }
 
-    /// Keeps other workers from the reactor during a sleep. Returns `false` if the sleep is over already.
+    /// Keeps other workers from the reactor during a sleep. Returns `false` if the sleep is over
+    /// already.
     #[inline(always)]
     pub(super) fn close_reactor(&self) -> bool {
         let mut reactor = self.reactor.lock();

@@ -33,11 +33,12 @@
 //! | [`alerts`] | the checks to make after a fiber has run |
 //! | [`budget`] | the number of calls after which a fiber yields |
 //!
-//! Each part owns its state, and is given the other parts that it uses: the queues, which use none, most often. What the worker
-//! keeps is the loop, and the switch from fiber to fiber.
+//! Each part owns its state, and is given the other parts that it uses: the queues, which use none,
+//! most often. What the worker keeps is the loop, and the switch from fiber to fiber.
 //!
-//! The worker's state is touched by its own thread only: by the loop, or by the running fiber. What other workers take
-//! from is in [`Remote`](super::shared::Remote) and, where fibers migrate, in its [`Reactor`](super::reactor::Reactor).
+//! The worker's state is touched by its own thread only: by the loop, or by the running fiber. What
+//! other workers take from is in [`Remote`](super::shared::Remote) and, where fibers migrate, in
+//! its [`Reactor`](super::reactor::Reactor).
 
 mod alerts;
 mod batch;
@@ -215,7 +216,8 @@ impl Worker {
         }
     }
 
-    /// Keeps other workers from the reactor during the sleep. Returns `false` if the sleep is over already.
+    /// Keeps other workers from the reactor during the sleep. Returns `false` if the sleep is over
+    /// already.
     #[inline(always)]
     pub(crate) fn close_reactor(&self) -> bool {
         self.io.close_reactor()
@@ -250,8 +252,8 @@ impl Worker {
         }
     }
 
-    /// Collects events from outside. Returns `true` if there is work now. If there was work before, the ring
-    /// is only flushed; otherwise `wait` submits operations while it sleeps.
+    /// Collects events from outside. Returns `true` if there is work now. If there was work before,
+    /// the ring is only flushed; otherwise `wait` submits operations while it sleeps.
     #[inline(always)]
     fn look_around(&self) -> bool {
         if self.queues.shared.is_unusual() {
@@ -289,7 +291,8 @@ impl Worker {
         }
     }
 
-    /// Makes the workers order fibers by their priorities; this one, whose fiber is the caller, from its next switch on.
+    /// Makes the workers order fibers by their priorities; this one, whose fiber is the caller,
+    /// from its next switch on.
     pub(super) fn begin_ordering(&self) {
         self.queues.shared.begin_ordering();
         self.order_if_others_do();
@@ -330,9 +333,9 @@ impl Worker {
     }
 }
 
-/// Aborts the process if dropped while unwinding. The panic of a fiber is its result; a panic of the
-/// scheduler itself must not continue, not even to destroy suspended fibers whose memory the kernel still
-/// writes to.
+/// Aborts the process if dropped while unwinding. The panic of a fiber is its result; a panic of
+/// the scheduler itself must not continue, not even to destroy suspended fibers whose memory the
+/// kernel still writes to.
 struct AbortOnUnwind;
 
 impl Drop for AbortOnUnwind {

@@ -1,9 +1,10 @@
 //! Knowledge of a worker about the others, by which it decides what to take from them.
 //!
-//! An idle worker takes from the deques of others at once. A busy worker takes its share if another one has many more fibers, as
-//! there may be no idle worker to do so; and it takes the few new fibers of others only if they would wait for long. What a
-//! worker is handed for a connection is left to it, so that connections spread evenly, unless it does not get to it because the
-//! fiber that it runs computes for long or blocks.
+//! An idle worker takes from the deques of others at once. A busy worker takes its share if another
+//! one has many more fibers, as there may be no idle worker to do so; and it takes the few new
+//! fibers of others only if they would wait for long. What a worker is handed for a connection is
+//! left to it, so that connections spread evenly, unless it does not get to it because the fiber
+//! that it runs computes for long or blocks.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -12,16 +13,16 @@ use super::queues::Queues;
 use crate::fiber::{FiberRef, Started};
 use crate::sched::shared::Remote;
 
-/// Difference of queue lengths below which balancing is not worth it: such a queue is empty before fibers
-/// have moved.
+/// Difference of queue lengths below which balancing is not worth it: such a queue is empty before
+/// fibers have moved.
 const BALANCED: usize = 16;
 
-/// Time without a switch after which others take over what a worker has not started: much longer than fibers run between two
-/// calls, and short enough for a request that waits.
+/// Time without a switch after which others take over what a worker has not started: much longer
+/// than fibers run between two calls, and short enough for a request that waits.
 pub(super) const STUCK: Duration = Duration::from_millis(1);
 
-/// Number of switches of a busy worker, two batches, after which it takes new fibers of another one that has not switched
-/// meanwhile.
+/// Number of switches of a busy worker, two batches, after which it takes new fibers of another one
+/// that has not switched meanwhile.
 const STUCK_SWITCHES: u64 = 128;
 
 /// The others are identified by their distance from this worker.
@@ -140,8 +141,8 @@ impl Neighbors {
         }
     }
 
-    /// Takes the fiber that another worker would run next, if that worker has made no progress since the last
-    /// check.
+    /// Takes the fiber that another worker would run next, if that worker has made no progress
+    /// since the last check.
     pub(super) fn take_next(&self, own: &Queues) -> Option<Started> {
         let mut seen = self.switches_seen.borrow_mut();
         let victims = own.shared.victims(own.index);

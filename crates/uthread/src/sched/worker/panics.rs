@@ -1,5 +1,5 @@
-//! Which fibers of a worker panic. `std` counts panics per thread, so while one fiber is suspended in a destructor during its
-//! panic, `std::thread::panicking` is true of all fibers of that worker.
+//! Which fibers of a worker panic. `std` counts panics per thread, so while one fiber is suspended
+//! in a destructor during its panic, `std::thread::panicking` is true of all fibers of that worker.
 //!
 //! ```text
 //!   no other fiber is suspended in its panic   the state of std is that of the running fiber
@@ -7,12 +7,13 @@
 //!                                              hook has seen it start since, or if its cancellation unwinds it
 //! ```
 //!
-//! In the second case the library learns of the end of a panic at its own frames (`panics::catch_unwind`) or when the fiber
-//! suspends after the others have ended. It does not learn of a `resume_unwind` that the program calls, nor of a panic whose hook
-//! the program has replaced.
+//! In the second case the library learns of the end of a panic at its own frames
+//! (`panics::catch_unwind`) or when the fiber suspends after the others have ended. It does not
+//! learn of a `resume_unwind` that the program calls, nor of a panic whose hook the program has
+//! replaced.
 //!
-//! A panic hook that waits keeps its worker: `std` aborts the process if another panic begins on the thread meanwhile, so
-//! nothing else may run there.
+//! A panic hook that waits keeps its worker: `std` aborts the process if another panic begins on
+//! the thread meanwhile, so nothing else may run there.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,16 +27,16 @@ use crate::fiber::{Control, Pause, Started};
 use crate::sched::shared::mode::Mode;
 use crate::stack::panic_frames;
 
-/// How long a worker whose fiber waits in a panic hook sleeps before it checks for mail, as this sleep is not
-/// announced.
+/// How long a worker whose fiber waits in a panic hook sleeps before it checks for mail, as this
+/// sleep is not announced.
 const HOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// Fibers of one worker that are suspended during their panics.
 #[derive(Debug)]
 pub(super) struct Panics {
     suspended: Cell<u32>,
-    /// Changes when all counts are discarded, and is unique among workers: a count of another worker does not
-    /// match.
+    /// Changes when all counts are discarded, and is unique among workers: a count of another
+    /// worker does not match.
     epoch: Cell<u32>,
 }
 
@@ -54,8 +55,8 @@ impl Panics {
         thread::panicking() && self.is_of(running)
     }
 
-    /// Returns `true` if the running fiber can be ended by unwinding it. A second panic, in a destructor,
-    /// would abort the process.
+    /// Returns `true` if the running fiber can be ended by unwinding it. A second panic, in a
+    /// destructor, would abort the process.
     fn begin_unwinding(&self, running: &Control) -> bool {
         let begins = cfg!(panic = "unwind") && !self.is_panicking(running);
         if begins {
@@ -72,8 +73,8 @@ impl Panics {
         running.panics.set(self.suspended.get() > 0);
     }
 
-    /// Returns `true` if a fiber that has just left its stack occupies its worker, as it waits in a panic
-    /// hook.
+    /// Returns `true` if a fiber that has just left its stack occupies its worker, as it waits in a
+    /// panic hook.
     pub(super) fn keep_worker(&self, queues: &Queues, fiber: Started) -> bool {
         queues.alerts.has(Alerts::PANICS) && self.look_for_panic(queues, fiber.control())
     }
@@ -109,14 +110,16 @@ impl Panics {
         self.update_alert(queues);
     }
 
-    /// Makes each pause be checked while a fiber is suspended during its panic; and always if fibers migrate unless they panic. A
-    /// fiber with thread-local storage of its own takes its panic along.
+    /// Makes each pause be checked while a fiber is suspended during its panic; and always if
+    /// fibers migrate unless they panic. A fiber with thread-local storage of its own takes its
+    /// panic along.
     fn update_alert(&self, queues: &Queues) {
         let matter = self.suspended.get() > 0 || queues.shared.mode == Mode::Migrating;
         queues.alerts.set(Alerts::PANICS, matter);
     }
 
-    /// Returns `true` if the panic of the thread is that of this fiber, which is running or has just paused.
+    /// Returns `true` if the panic of the thread is that of this fiber, which is running or has
+    /// just paused.
     fn is_of(&self, control: &Control) -> bool {
         self.others(control) == 0 || control.panics.get()
     }
@@ -138,7 +141,8 @@ impl Panics {
         self.suspended.set(others + u32::from(panics));
     }
 
-    /// Discards all counts, as the thread does not panic: also those of panics that have ended unnoticed.
+    /// Discards all counts, as the thread does not panic: also those of panics that have ended
+    /// unnoticed.
     fn forget(&self) {
         self.suspended.set(0);
         self.epoch.set(next_epoch());
@@ -174,8 +178,8 @@ impl Worker {
     }
 }
 
-/// Returns `true` if the calling fiber, or the calling thread outside the runtime, is unwinding because of a
-/// panic.
+/// Returns `true` if the calling fiber, or the calling thread outside the runtime, is unwinding
+/// because of a panic.
 #[inline]
 pub(crate) fn is_panicking() -> bool {
     #[cold]
@@ -195,8 +199,8 @@ pub(crate) fn record_panic() {
     current::with_running(|worker, running| worker.panics.record_start(running.control()));
 }
 
-/// Returns `true` if the calling fiber can be ended by unwinding it, and records the panic that begins; `None` if the caller is
-/// not a fiber on a worker.
+/// Returns `true` if the calling fiber can be ended by unwinding it, and records the panic that
+/// begins; `None` if the caller is not a fiber on a worker.
 pub(in crate::sched) fn begin_unwinding() -> Option<bool> {
     current::with_running(|worker, running| worker.panics.begin_unwinding(running.control()))
 }

@@ -1,4 +1,5 @@
-//! When a worker has to submit its operations and to poll for events, at the latest. A batch of fibers ends then.
+//! When a worker has to submit its operations and to poll for events, at the latest. A batch of
+//! fibers ends then.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -7,18 +8,19 @@ use super::alerts::Alerts;
 use super::queues::Queues;
 use crate::sched::reactor::driver_cell::DriverCell;
 
-/// Time after which a batch ends early if no submissions wait, but fibers wait for events that the worker has
-/// to poll for.
+/// Time after which a batch ends early if no submissions wait, but fibers wait for events that the
+/// worker has to poll for.
 const BLIND_TIME_MAX: Duration = Duration::from_micros(400);
 
-/// Number of clock reads for this that are skipped after each one: there are several per fiber, and they cost
-/// as much as the rest of a switch.
+/// Number of clock reads for this that are skipped after each one: there are several per fiber, and
+/// they cost as much as the rest of a switch.
 const LOOKS_SPARED: u32 = 7;
 
 /// While it has a time, the alert [`Alerts::BATCH_END`] is set.
 #[derive(Default)]
 pub(super) struct PollSchedule {
-    /// The end of the batch if the driver has operations to submit: fibers may compute between their calls.
+    /// The end of the batch if the driver has operations to submit: fibers may compute between
+    /// their calls.
     flush_at: Cell<Option<Instant>>,
     /// The shortest time within which one of them has to be submitted, as of its start.
     flush_time: Cell<Duration>,
@@ -29,8 +31,8 @@ pub(super) struct PollSchedule {
 }
 
 impl PollSchedule {
-    /// Returns `true` if submissions have waited for long, or must be submitted for events to occur; or if
-    /// events have not been polled for long.
+    /// Returns `true` if submissions have waited for long, or must be submitted for events to
+    /// occur; or if events have not been polled for long.
     #[inline(always)]
     pub(super) fn is_due(&self, queues: &Queues, driver: &DriverCell) -> bool {
         if let Some(flush_at) = self.flush_at.get() {

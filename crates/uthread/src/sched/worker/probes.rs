@@ -1,12 +1,13 @@
 //! Probes of the scheduling delay: how long a fiber waits that becomes ready, until it runs.
 //!
-//! The monitor sends them. The worker takes them like a fiber that another thread has woken, and gives each the place behind its ready
-//! fibers. It has then measured how long it did not look at its inbox, and measures how long it takes to run the fibers before that
-//! place. While a probe has a place, batches are those of this module, which look for it before each fiber. Other batches know
-//! nothing of probes.
+//! The monitor sends them. The worker takes them like a fiber that another thread has woken, and
+//! gives each the place behind its ready fibers. It has then measured how long it did not look at
+//! its inbox, and measures how long it takes to run the fibers before that place. While a probe has
+//! a place, batches are those of this module, which look for it before each fiber. Other batches
+//! know nothing of probes.
 //!
-//! If fibers migrate, other workers take fibers from this one's queue, but not its probes. A fiber that becomes ready waits as long as a
-//! probe, or less.
+//! If fibers migrate, other workers take fibers from this one's queue, but not its probes. A fiber
+//! that becomes ready waits as long as a probe, or less.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -128,7 +129,8 @@ impl Worker {
         } else {
             queues.next_beside_spent(switch, self)
         };
-        // The oldest new fiber, and one of another priority, run in their turn, before normal ready ones.
+        // The oldest new fiber, and one of another priority, run in their turn, before normal ready
+        // ones.
         let is_normal = |fiber: Started| fiber.control().limits.priority() == Priority::Normal;
         if !starts_new && fiber.is_none_or(is_normal) {
             self.probes.record_first(queues);

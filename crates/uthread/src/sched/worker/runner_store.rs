@@ -1,4 +1,5 @@
-//! The runners of one worker: those that it keeps for its next fibers, and where it takes others from and gives them to.
+//! The runners of one worker: those that it keeps for its next fibers, and where it takes others
+//! from and gives them to.
 //!
 //! ```text
 //!   take        hot runners; else those of all workers; else a new one on a stack of the pool
@@ -80,7 +81,8 @@ impl RunnerStore {
         self.on(stack)
     }
 
-    /// Creates a runner on a stack that is not of the reserve, with a block of thread-local storage if fibers have their own.
+    /// Creates a runner on a stack that is not of the reserve, with a block of thread-local storage
+    /// if fibers have their own.
     ///
     /// # Errors
     ///
@@ -100,7 +102,8 @@ impl RunnerStore {
         }
     }
 
-    /// Creates a runner for a fiber that only drops its captures. If there is no memory for a block, it has none.
+    /// Creates a runner for a fiber that only drops its captures. If there is no memory for a
+    /// block, it has none.
     pub(super) fn on_reserve(&self, stack: Stack) -> Runner {
         if self.has_blocks() {
             Runner::with_thread_locals(stack).unwrap_or_else(|(stack, _)| Runner::new(stack))
@@ -114,7 +117,8 @@ impl RunnerStore {
         self.shared.runners.is_some()
     }
 
-    /// Takes back a runner that has ended its fiber. If a fiber waits for its stack to end on, returns both.
+    /// Takes back a runner that has ended its fiber. If a fiber waits for its stack to end on,
+    /// returns both.
     #[must_use = "the fiber has to end"]
     pub(super) fn give_back(&self, runner: Runner) -> Option<(Refused, Runner)> {
         if runner.is_used_up() || !self.shared.stacks.is_ordinary(runner.extent()) {

@@ -9,13 +9,15 @@ use crate::tls::Tls;
 
 impl Worker {
     /// Runs a fiber until it pauses or ends, in the switch of this number. The caller then
-    /// [records](Worker::record_no_fiber) that none runs. Returns `true` if there may be [`Alerts`].
+    /// [records](Worker::record_no_fiber) that none runs. Returns `true` if there may be
+    /// [`Alerts`].
     #[inline(always)]
     pub(super) fn run_fiber(&self, fiber: Started, switch: u64) -> bool {
         self.run_fiber_by(Worker::resume, fiber, switch)
     }
 
-    /// Runs a fiber like [`run_fiber`](Worker::run_fiber), where fibers have neither thread-local storage of their own nor a context.
+    /// Runs a fiber like [`run_fiber`](Worker::run_fiber), where fibers have neither thread-local
+    /// storage of their own nor a context.
     #[inline(always)]
     pub(super) fn run_plain_fiber(&self, fiber: Started, switch: u64) -> bool {
         self.run_fiber_by(|_, fiber| resume(fiber), fiber, switch)
@@ -63,7 +65,8 @@ impl Worker {
             self.queues.remote.record_left();
             return left;
         };
-        // SAFETY: the block belongs to the fiber, which this worker alone runs until it has left its stack.
+        // SAFETY: the block belongs to the fiber, which this worker alone runs until it has left
+        // its stack.
         let left = unsafe {
             tls.with(pointer.get(), || {
                 current::record_in_fiber(self, fiber);
@@ -106,7 +109,8 @@ impl Worker {
         }
     }
 
-    /// Hands on a fiber that has left its stack, if fibers migrate or some fiber is suspended during its panic.
+    /// Hands on a fiber that has left its stack, if fibers migrate or some fiber is suspended
+    /// during its panic.
     #[inline(never)]
     fn pause_checked(&self, fiber: Started, pause: Pause) {
         let mut resumed = Some(pause);
@@ -121,8 +125,8 @@ impl Worker {
         match resumed {
             Some(pause) => {
                 if self.queues.migrating {
-                    // The panic count of a thread would not move with the fiber, nor would the storage of one that ends
-                    // without a block.
+                    // The panic count of a thread would not move with the fiber, nor would the
+                    // storage of one that ends without a block.
                     let shares = self.tls.is_some() && fiber.control().thread_pointer().is_none();
                     let stays = (thread::panicking() || shares).then_some(self.queues.index as u32);
                     fiber.control().set_stays_on(stays);
@@ -139,7 +143,8 @@ impl Worker {
         self.fibers.end(fiber, &self.queues, &self.io, &self.panics);
     }
 
-    /// Passes a fiber that has left its stack on to where it waits. From then on others may resume it.
+    /// Passes a fiber that has left its stack on to where it waits. From then on others may resume
+    /// it.
     #[inline(never)]
     pub(super) fn hand_on(&self, fiber: Started, pause: Pause) {
         self.pass_on(fiber, pause);
@@ -166,8 +171,8 @@ impl Worker {
 #[allow(unsafe_code, reason = "entering a fiber's stack")]
 #[inline(always)]
 fn resume(fiber: Started) -> (Started, Option<Pause>) {
-    // SAFETY: called by the loop, which has taken the fiber from a queue of started fibers, or from where it
-    // waited after it had left its stack. A fiber is in one such place at a time.
+    // SAFETY: called by the loop, which has taken the fiber from a queue of started fibers, or from
+    // where it waited after it had left its stack. A fiber is in one such place at a time.
     unsafe { fiber.control().resume() }
 }
 

@@ -1,5 +1,5 @@
-//! How a worker without work searches for fibers elsewhere: new ones and, if fibers migrate, ready ones and those whose
-//! operations have completed on a worker that is busy.
+//! How a worker without work searches for fibers elsewhere: new ones and, if fibers migrate, ready
+//! ones and those whose operations have completed on a worker that is busy.
 
 use super::Worker;
 use super::queues::pick::Starter;

@@ -7,8 +7,9 @@
 //!   join        the last worker to go to sleep shuts the runtime down if no fiber is left
 //! ```
 //!
-//! A dropped runtime abandons its fibers by itself if it makes no progress: no fiber can run, no operation is
-//! in flight, no timer is pending and no call runs on another thread, for [`STILL_TIME_MAX`].
+//! A dropped runtime abandons its fibers by itself if it makes no progress: no fiber can run, no
+//! operation is in flight, no timer is pending and no call runs on another thread, for
+//! [`STILL_TIME_MAX`].
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -47,7 +48,8 @@ impl Ending {
             })
     }
 
-    /// Cancels all remaining operations and parked fibers that are not shielded, once. New calls are refused.
+    /// Cancels all remaining operations and parked fibers that are not shielded, once. New calls
+    /// are refused.
     pub(super) fn cancel_all(&self, queues: &Queues, io: &Io) {
         let abandons = queues.shared.is_abandoned() && !self.abandoned_all.replace(true);
         if self.cancelled_all.replace(true) && !abandons {
@@ -55,7 +57,8 @@ impl Ending {
         }
         let mut reactor = io.reactor.lock();
         reactor.cancel_of(|fiber| {
-            // If fibers migrate, the worker where it is registered may come to it only after its operation has ended.
+            // If fibers migrate, the worker where it is registered may come to it only after its
+            // operation has ended.
             fiber.limits.cancel();
             abandons || fiber.limits.is_cancelled(true)
         });
@@ -64,7 +67,8 @@ impl Ending {
         // Before they are woken.
         io.cancel_fibers();
         io.cancel_late(queues);
-        // If fibers migrate, one may have begun an operation on a worker that has cancelled its own already.
+        // If fibers migrate, one may have begun an operation on a worker that has cancelled its own
+        // already.
         let end = if queues.migrating {
             fiber::end_wait
         } else {
@@ -73,8 +77,8 @@ impl Ending {
         live.iter().for_each(end);
     }
 
-    /// Returns `true` if [`cancel_all`](Ending::cancel_all) has work to do, or if the runtime shuts down now.
-    /// Called in the last check before a sleep.
+    /// Returns `true` if [`cancel_all`](Ending::cancel_all) has work to do, or if the runtime shuts
+    /// down now. Called in the last check before a sleep.
     pub(super) fn is_due(&self, queues: &Queues) -> bool {
         if queues.shared.goes_on() {
             return false;
@@ -90,8 +94,8 @@ impl Ending {
         !self.cancelled_all.get() || (queues.shared.is_abandoned() && !self.abandoned_all.get())
     }
 
-    /// Returns how long to sleep after the end of the runtime, if nothing is to be done before `next`. If the
-    /// runtime makes no progress, abandons the remaining fibers.
+    /// Returns how long to sleep after the end of the runtime, if nothing is to be done before
+    /// `next`. If the runtime makes no progress, abandons the remaining fibers.
     pub(super) fn rest(
         &self,
         queues: &Queues,

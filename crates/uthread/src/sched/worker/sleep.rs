@@ -35,7 +35,8 @@ impl Sleep {
         }
     }
 
-    /// Stops counting this worker as searching. The last one that searches wakes another one if there is still work.
+    /// Stops counting this worker as searching. The last one that searches wakes another one if
+    /// there is still work.
     #[inline(always)]
     pub(super) fn end_search(&self, queues: &Queues) {
         if self.searching.replace(false)
@@ -46,8 +47,8 @@ impl Sleep {
         }
     }
 
-    /// Announces sleep and checks for work once more. Returns how long to wait. README.md describes the
-    /// protocol.
+    /// Announces sleep and checks for work once more. Returns how long to wait. README.md describes
+    /// the protocol.
     pub(super) fn announce(&self, queues: &Queues, io: &Io, ending: &Ending) -> Option<Duration> {
         queues.new.release_room();
         queues.shared.idle().announce_sleep(&queues.remote.sleeper);

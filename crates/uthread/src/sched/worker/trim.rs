@@ -1,9 +1,10 @@
 //! Gives back the parts of stacks that waiting fibers do not use.
 //!
-//! A fiber that has once called deep functions keeps the pages that they touched, although it may wait for an hour
-//! in a shallow one. The monitor sends [`Mail::Trim`] to a worker about once per second. The worker then visits its
-//! suspended fibers, and discards the pages below the stack pointer of each that has not run since the previous
-//! visit. A fiber that is never suspended for that long pays nothing, and a yield does nothing for this.
+//! A fiber that has once called deep functions keeps the pages that they touched, although it may
+//! wait for an hour in a shallow one. The monitor sends [`Mail::Trim`] to a worker about once per
+//! second. The worker then visits its suspended fibers, and discards the pages below the stack
+//! pointer of each that has not run since the previous visit. A fiber that is never suspended for
+//! that long pays nothing, and a yield does nothing for this.
 
 use super::Worker;
 use crate::sched::shared::Mail;
@@ -15,19 +16,21 @@ const VISITED_MAX: usize = 128;
 const TRIMMED_MAX: usize = 32;
 
 impl Worker {
-    /// Trims stacks of fibers from index `first` on. The rest follows in later iterations of the loop.
+    /// Trims stacks of fibers from index `first` on. The rest follows in later iterations of the
+    /// loop.
     #[cold]
     #[allow(unsafe_code, reason = "discarding what no suspended fiber uses")]
     pub(super) fn trim_stacks(&self, first: usize) {
         let mut unused = Vec::with_capacity(TRIMMED_MAX);
-        // Held until the pages are discarded: if fibers migrate, none of those visited is resumed meanwhile.
+        // Held until the pages are discarded: if fibers migrate, none of those visited is resumed
+        // meanwhile.
         let reactor = self.io.reactor.lock();
         let end = reactor.suspended_max(self.queues.migrating);
         let mut next = first;
         while next < end.min(first + VISITED_MAX) && unused.len() < TRIMMED_MAX {
             if let Some(fiber) = reactor.suspended(next, self.queues.migrating) {
-                // SAFETY: the caller is the loop, so no fiber of this worker runs. A fiber of another worker is not
-                // resumed before the reactor is unlocked.
+                // SAFETY: the caller is the loop, so no fiber of this worker runs. A fiber of
+                // another worker is not resumed before the reactor is unlocked.
                 let pages = unsafe { fiber.unused_stack() };
                 unused.extend(pages.filter(|pages| !pages.is_empty()));
             }

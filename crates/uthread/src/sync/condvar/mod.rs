@@ -14,8 +14,8 @@ use crate::sched::caller::panics::Since;
 use crate::sched::caller::{self, cancellation, turn};
 use notices::Notices;
 
-/// A condition variable for fibers and threads in any combination; the counterpart of [`std::sync::Condvar`].
-/// A waiting fiber is suspended, and its worker runs other fibers.
+/// A condition variable for fibers and threads in any combination; the counterpart of
+/// [`std::sync::Condvar`]. A waiting fiber is suspended, and its worker runs other fibers.
 ///
 /// ```
 /// use uthread::sync::{Arc, Condvar, Mutex};
@@ -39,10 +39,11 @@ use notices::Notices;
 ///
 /// # Cancellation
 ///
-/// Each wait is a cancellation point: a [cancelled](crate::thread::Cancelled) fiber acquires the mutex again
-/// and is unwound. This poisons other locks that the fiber holds, but not the mutex of the wait, as the fiber
-/// did not rely on it while it waited. A notification that arrived just before is not lost: in that case the
-/// wait returns. In a destructor, where the fiber cannot be unwound, the wait returns without a notification.
+/// Each wait is a cancellation point: a [cancelled](crate::thread::Cancelled) fiber acquires the
+/// mutex again and is unwound. This poisons other locks that the fiber holds, but not the mutex of
+/// the wait, as the fiber did not rely on it while it waited. A notification that arrived just
+/// before is not lost: in that case the wait returns. In a destructor, where the fiber cannot be
+/// unwound, the wait returns without a notification.
 pub struct Condvar {
     notices: Notices,
 }
@@ -78,8 +79,8 @@ impl Condvar {
         }
     }
 
-    /// Unlocks the mutex, waits for a notification, and locks the mutex again. See the [example](Condvar)
-    /// above.
+    /// Unlocks the mutex, waits for a notification, and locks the mutex again. See the
+    /// [example](Condvar) above.
     ///
     /// # Errors
     ///
@@ -123,12 +124,14 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// Unlocks the mutex, waits for a notification at most for `ms` milliseconds, and locks the mutex again.
-    /// Returns `false` if the time elapsed. Deprecated in `std`: use [`wait_timeout`](Condvar::wait_timeout).
+    /// Unlocks the mutex, waits for a notification at most for `ms` milliseconds, and locks the
+    /// mutex again. Returns `false` if the time elapsed. Deprecated in `std`: use
+    /// [`wait_timeout`](Condvar::wait_timeout).
     ///
     /// # Errors
     ///
-    /// `PoisonError` with the guard and the result if the mutex is poisoned when it is locked again.
+    /// `PoisonError` with the guard and the result if the mutex is poisoned when it is locked
+    /// again.
     ///
     /// ```
     /// use uthread::sync::{Condvar, Mutex};
@@ -155,12 +158,13 @@ impl Condvar {
         }
     }
 
-    /// Unlocks the mutex, waits for a notification at most for the given time, and locks the mutex again.
-    /// Locking may take longer than the timeout.
+    /// Unlocks the mutex, waits for a notification at most for the given time, and locks the mutex
+    /// again. Locking may take longer than the timeout.
     ///
     /// # Errors
     ///
-    /// `PoisonError` with the guard and the result if the mutex is poisoned when it is locked again.
+    /// `PoisonError` with the guard and the result if the mutex is poisoned when it is locked
+    /// again.
     ///
     /// ```
     /// use std::time::Duration;
@@ -185,7 +189,8 @@ impl Condvar {
     ///
     /// # Errors
     ///
-    /// `PoisonError` with the guard and the result if the mutex is poisoned when it is locked again.
+    /// `PoisonError` with the guard and the result if the mutex is poisoned when it is locked
+    /// again.
     ///
     /// ```
     /// use std::time::Duration;
@@ -243,8 +248,8 @@ impl Condvar {
         turn::spend_try();
     }
 
-    /// Waits for a notification until the deadline, if there is one. The result is `true` if the deadline has
-    /// passed or the caller is cancelled.
+    /// Waits for a notification until the deadline, if there is one. The result is `true` if the
+    /// deadline has passed or the caller is cancelled.
     fn wait_until<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,

@@ -1,8 +1,8 @@
 //! The protocol of a condition variable: a queue, and a lock that is released during the wait.
 //!
-//! A waiter enters the queue before it unlocks, so it is visible to any fiber or thread that locks later and
-//! makes the condition true. A notification removes waiters from the queue. A waiter that was removed has
-//! been notified, even if its deadline passes or it is cancelled at the same time.
+//! A waiter enters the queue before it unlocks, so it is visible to any fiber or thread that locks
+//! later and makes the condition true. A notification removes waiters from the queue. A waiter that
+//! was removed has been notified, even if its deadline passes or it is cancelled at the same time.
 
 use std::time::Instant;
 
@@ -22,10 +22,12 @@ impl Notices {
         Notices { awaited }
     }
 
-    /// Unlocks `lock`, waits for a notification, and locks it again. The caller must hold it for writing.
+    /// Unlocks `lock`, waits for a notification, and locks it again. The caller must hold it for
+    /// writing.
     pub(crate) fn wait(&self, lock: &Lock, deadline: Option<Instant>) -> WaitEnd {
         let waiter = parking_lot::with_queue(self, |queue| {
-            // Relaxed: a notifier reads it after it has locked `lock`, which the caller unlocks below.
+            // Relaxed: a notifier reads it after it has locked `lock`, which the caller unlocks
+            // below.
             self.awaited.store(true, Ordering::Relaxed);
             queue.enqueue(0)
         });

@@ -2,7 +2,8 @@
 
 use super::Receiver;
 
-/// An iterator that waits for each value. Other receivers get other values. Created by [`Receiver::iter`]; see the example there.
+/// An iterator that waits for each value. Other receivers get other values. Created by
+/// [`Receiver::iter`]; see the example there.
 #[derive(Debug)]
 pub struct Iter<'a, T: 'a> {
     receiver: &'a Receiver<T>,
@@ -23,8 +24,8 @@ impl<T> Iterator for Iter<'_, T> {
     }
 }
 
-/// An iterator over the values that are available without waiting. Created by [`Receiver::try_iter`]; see the
-/// example there.
+/// An iterator over the values that are available without waiting. Created by
+/// [`Receiver::try_iter`]; see the example there.
 #[derive(Debug)]
 pub struct TryIter<'a, T: 'a> {
     receiver: &'a Receiver<T>,

@@ -1,8 +1,8 @@
-//! Channels with many senders and many receivers: each value is received by one of them. The names are those of the unstable
-//! `std::sync::mpmc`.
+//! Channels with many senders and many receivers: each value is received by one of them. The names
+//! are those of the unstable `std::sync::mpmc`.
 //!
-//! Both ends can be cloned, and used by fibers and threads in any combination. The error types are those of
-//! [`mpsc`](super::mpsc).
+//! Both ends can be cloned, and used by fibers and threads in any combination. The error types are
+//! those of [`mpsc`](super::mpsc).
 //!
 //! ```
 //! use uthread::sync::mpmc;
@@ -20,13 +20,14 @@
 //!
 //! # Fairness
 //!
-//! Waiting receivers are woken in the order in which they arrived, as are senders that wait for space. A receiver that does not
-//! have to wait may overtake one that was woken but has not run yet.
+//! Waiting receivers are woken in the order in which they arrived, as are senders that wait for
+//! space. A receiver that does not have to wait may overtake one that was woken but has not run
+//! yet.
 //!
 //! # Cancellation
 //!
-//! A cancelled caller is unwound where it would have to wait, as with [`mpsc`](super::mpsc#cancellation). Calls with a timeout
-//! return their timeout error instead.
+//! A cancelled caller is unwound where it would have to wait, as with
+//! [`mpsc`](super::mpsc#cancellation). Calls with a timeout return their timeout error instead.
 
 mod iter;
 
@@ -46,8 +47,8 @@ use super::selection::Sealed;
 use crate::sched::caller;
 pub use iter::{IntoIter, Iter, TryIter};
 
-/// Creates a channel without a bound: [`Sender::send`] never waits, and unreceived values take memory. If
-/// senders may be faster than the receivers, prefer [`sync_channel`].
+/// Creates a channel without a bound: [`Sender::send`] never waits, and unreceived values take
+/// memory. If senders may be faster than the receivers, prefer [`sync_channel`].
 ///
 /// ```
 /// let (sender, receiver) = uthread::sync::mpmc::channel();
@@ -62,8 +63,8 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     sync_channel(UNBOUNDED)
 }
 
-/// Creates a channel that holds at most `bound` values: [`Sender::send`] waits while it is full. With
-/// bound 0, it waits until a receiver waits for the value (a *rendezvous*).
+/// Creates a channel that holds at most `bound` values: [`Sender::send`] waits while it is full.
+/// With bound 0, it waits until a receiver waits for the value (a *rendezvous*).
 ///
 /// Space is allocated as needed, so a large bound takes no memory by itself.
 ///
@@ -83,7 +84,8 @@ pub fn sync_channel<T>(bound: usize) -> (Sender<T>, Receiver<T>) {
     (sender, Receiver { channel })
 }
 
-/// The sending side of a [`channel`] or [`sync_channel`]. Clone it for more senders. See the examples there.
+/// The sending side of a [`channel`] or [`sync_channel`]. Clone it for more senders. See the
+/// examples there.
 ///
 /// When the last sender is dropped, the receivers return the remaining values and then errors.
 pub struct Sender<T> {
@@ -91,7 +93,8 @@ pub struct Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// Sends a value, waiting until there is space for it or a receiver waits. Never waits if the channel has no bound.
+    /// Sends a value, waiting until there is space for it or a receiver waits. Never waits if the
+    /// channel has no bound.
     ///
     /// # Errors
     ///
@@ -113,7 +116,8 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// `Timeout` with the value if there is no space in time; `Disconnected` with the value if all receivers are gone.
+    /// `Timeout` with the value if there is no space in time; `Disconnected` with the value if all
+    /// receivers are gone.
     ///
     /// ```
     /// use std::time::Duration;
@@ -139,7 +143,8 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// `Full` with the value if there is no space; `Disconnected` with the value if all receivers are gone.
+    /// `Full` with the value if there is no space; `Disconnected` with the value if all receivers
+    /// are gone.
     ///
     /// ```
     /// use uthread::sync::mpmc::{self, TrySendError};
@@ -187,7 +192,8 @@ impl<T> fmt::Debug for Sender<T> {
     }
 }
 
-/// The receiving side of a [`channel`] or [`sync_channel`]. Clone or share it for more receivers. See the examples there.
+/// The receiving side of a [`channel`] or [`sync_channel`]. Clone or share it for more receivers.
+/// See the examples there.
 ///
 /// Dropping the last receiver drops the values not yet received; waiting senders get theirs back.
 pub struct Receiver<T> {
@@ -218,7 +224,8 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// `Timeout` if no value arrives in time; `Disconnected` if all senders are gone and no value is left.
+    /// `Timeout` if no value arrives in time; `Disconnected` if all senders are gone and no value
+    /// is left.
     ///
     /// ```
     /// use std::time::Duration;
@@ -239,7 +246,8 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// `Empty` if there is no value yet; `Disconnected` if all senders are gone and no value is left.
+    /// `Empty` if there is no value yet; `Disconnected` if all senders are gone and no value is
+    /// left.
     ///
     /// ```
     /// use uthread::sync::mpmc::{self, TryRecvError};

@@ -9,16 +9,17 @@
 //!          otherwise                              -> suspend
 //! ```
 //!
-//! The *line* holds values for which the queue has no space, with their senders. Either end may be part of a
-//! `select!` (`selecting.rs`). The value of such a sender can be taken only by a claim, and such a receiver
-//! gets a value from a rendezvous only by a claim. A channel of `mpmc` has several receivers (`receivers.rs`, `sharing.rs`).
+//! The *line* holds values for which the queue has no space, with their senders. Either end may be
+//! part of a `select!` (`selecting.rs`). The value of such a sender can be taken only by a claim,
+//! and such a receiver gets a value from a rendezvous only by a claim. A channel of `mpmc` has
+//! several receivers (`receivers.rs`, `sharing.rs`).
 //!
-//! One lock guards the state. No waiter is woken and no value dropped under it, as a destructor may wait or
-//! use the channel. A woken waiter inspects the state again.
+//! One lock guards the state. No waiter is woken and no value dropped under it, as a destructor may
+//! wait or use the channel. A woken waiter inspects the state again.
 //!
-//! The two loops that wait are inlined into the fiber's code, and the functions that they call are not. A
-//! switch in a deeper frame makes the CPU mispredict each return on the way up, which doubled the time of a
-//! round trip.
+//! The two loops that wait are inlined into the fiber's code, and the functions that they call are
+//! not. A switch in a deeper frame makes the CPU mispredict each return on the way up, which
+//! doubled the time of a round trip.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -32,23 +33,23 @@ use crate::atomic::{Mutex, MutexGuard, lock};
 use crate::fiber::WakeHandle;
 use crate::sched::caller::{self, cancellation, turn, wait};
 
-/// Maximum capacity that an empty queue keeps, in values: a steady stream allocates nothing, and the memory
-/// of a burst is returned.
+/// Maximum capacity that an empty queue keeps, in values: a steady stream allocates nothing, and
+/// the memory of a burst is returned.
 pub(super) const ROOM_KEPT_MAX: usize = 4096;
 
 pub(crate) struct Channel<T> {
     pub(super) bound: usize,
     state: Mutex<State<T>>,
-    /// The first fiber or thread that has waited to receive, which usually remains the only one. It can be
-    /// woken without counting a reference.
+    /// The first fiber or thread that has waited to receive, which usually remains the only one. It
+    /// can be woken without counting a reference.
     usual_receiver: OnceLock<WakeHandle>,
 }
 
 pub(super) struct State<T> {
     /// At most `bound` values; with bound 0, the one value for a receiver that was woken.
     pub(super) queue: VecDeque<T>,
-    /// Values without space in the queue, by ticket. While there is space, only values that cannot be
-    /// claimed.
+    /// Values without space in the queue, by ticket. While there is space, only values that cannot
+    /// be claimed.
     pub(super) line: VecDeque<InLine<T>>,
     next_ticket: u64,
     pub(super) receiver: Receiving,
@@ -65,7 +66,8 @@ pub(super) struct InLine<T> {
     pub(super) sender: Option<Side>,
 }
 
-/// The state of the receiver, or of several. The receiver waits only while there is no value and a sender exists.
+/// The state of the receiver, or of several. The receiver waits only while there is no value and a
+/// sender exists.
 pub(super) enum Receiving {
     Not,
     Usual,
@@ -107,7 +109,8 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Appends the value to the queue and returns `None`, or enters the line and returns the ticket.
+    /// Appends the value to the queue and returns `None`, or enters the line and returns the
+    /// ticket.
     #[inline(never)]
     pub(super) fn put_or_join_line(&self, value: T) -> Result<Option<u64>, SendError<T>> {
         let mut state = self.lock();
@@ -123,8 +126,8 @@ impl<T> Channel<T> {
         ))
     }
 
-    /// Returns the result for the value with this ticket, or `None` while it is in the line and the caller
-    /// may wait.
+    /// Returns the result for the value with this ticket, or `None` while it is in the line and the
+    /// caller may wait.
     #[inline(never)]
     fn look_at_line(&self, ticket: u64, may_wait: bool) -> Option<Result<(), SendError<T>>> {
         let mut state = self.lock();
@@ -218,7 +221,8 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Returns the first fiber or thread that has waited to receive, or the caller if there was none.
+    /// Returns the first fiber or thread that has waited to receive, or the caller if there was
+    /// none.
     fn usual_receiver(&self) -> &WakeHandle {
         self.usual_receiver.get_or_init(caller::wake_handle)
     }
@@ -260,8 +264,8 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Takes a value, or reports that all senders are gone. Returns `None` if there is neither, and records
-    /// whether the caller waits.
+    /// Takes a value, or reports that all senders are gone. Returns `None` if there is neither, and
+    /// records whether the caller waits.
     #[inline(never)]
     fn receive(&self, waits: bool) -> Option<Result<T, RecvError>> {
         let mut state = self.lock();
@@ -301,7 +305,8 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Closes the channel: senders in the line get their values back, and queued values are dropped.
+    /// Closes the channel: senders in the line get their values back, and queued values are
+    /// dropped.
     pub(crate) fn remove_receiver(&self) {
         let mut state = self.lock();
         state.receiver_gone = true;
@@ -315,8 +320,8 @@ impl<T> Channel<T> {
 }
 
 impl<T> Channel<T> {
-    /// Called after a value was taken from the queue: moves the first value of the line up, or frees the
-    /// memory of a burst.
+    /// Called after a value was taken from the queue: moves the first value of the line up, or
+    /// frees the memory of a burst.
     fn make_room(&self, mut state: MutexGuard<'_, State<T>>, taken: T) -> T {
         if state.queue.len() < self.bound
             && let Some(first) = state.take_first()

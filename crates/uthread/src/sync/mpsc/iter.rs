@@ -23,8 +23,8 @@ impl<T> Iterator for Iter<'_, T> {
     }
 }
 
-/// An iterator over the values that are available without waiting. Created by [`Receiver::try_iter`]; see the
-/// example there.
+/// An iterator over the values that are available without waiting. Created by
+/// [`Receiver::try_iter`]; see the example there.
 #[derive(Debug)]
 pub struct TryIter<'a, T: 'a> {
     receiver: &'a Receiver<T>,

@@ -1,8 +1,8 @@
-//! Channels with many senders and one receiver, with the names of `std::sync::mpsc`. Both ends may be used by
-//! fibers and threads in any combination.
+//! Channels with many senders and one receiver, with the names of `std::sync::mpsc`. Both ends may
+//! be used by fibers and threads in any combination.
 //!
-//! A waiting fiber is suspended, and its worker runs other fibers; a thread outside the runtime blocks. The
-//! error types are those of `std`.
+//! A waiting fiber is suspended, and its worker runs other fibers; a thread outside the runtime
+//! blocks. The error types are those of `std`.
 //!
 //! ```
 //! use uthread::sync::mpsc;
@@ -20,17 +20,18 @@
 //!
 //! # Fairness
 //!
-//! Senders that wait for space are served in the order in which they arrived. A fiber whose calls never have
-//! to wait, such as [`try_recv`](Receiver::try_recv) or [`try_send`](SyncSender::try_send), lets the other
-//! fibers of its worker run after 128 calls at the latest.
+//! Senders that wait for space are served in the order in which they arrived. A fiber whose calls
+//! never have to wait, such as [`try_recv`](Receiver::try_recv) or
+//! [`try_send`](SyncSender::try_send), lets the other fibers of its worker run after 128 calls at
+//! the latest.
 //!
 //! # Cancellation
 //!
-//! If a fiber is [cancelled](crate::JoinHandle::cancel), its [deadline](crate::timeout) has passed or its
-//! runtime is [dropped](crate::Runtime#dropping), a call that would have to wait unwinds the fiber, as the
-//! errors of `std` have no variant for this. The value to be sent is dropped. In a destructor, where the
-//! fiber cannot be unwound, the call returns as if the other side were gone. Calls that need not wait
-//! succeed.
+//! If a fiber is [cancelled](crate::JoinHandle::cancel), its [deadline](crate::timeout) has passed
+//! or its runtime is [dropped](crate::Runtime#dropping), a call that would have to wait unwinds the
+//! fiber, as the errors of `std` have no variant for this. The value to be sent is dropped. In a
+//! destructor, where the fiber cannot be unwound, the call returns as if the other side were gone.
+//! Calls that need not wait succeed.
 
 pub(super) mod channel;
 pub(super) mod selecting;
@@ -60,8 +61,8 @@ use selecting::{Received, Sent};
 /// The bound of a channel without a bound.
 pub(super) const UNBOUNDED: usize = usize::MAX;
 
-/// Creates a channel without a bound: [`Sender::send`] never waits, and unreceived values take memory. If
-/// senders may be faster than the receiver, prefer [`sync_channel`].
+/// Creates a channel without a bound: [`Sender::send`] never waits, and unreceived values take
+/// memory. If senders may be faster than the receiver, prefer [`sync_channel`].
 ///
 /// ```
 /// let (sender, receiver) = uthread::sync::mpsc::channel();
@@ -77,8 +78,8 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     (sender, Receiver::new(channel))
 }
 
-/// Creates a channel that holds at most `bound` values: [`SyncSender::send`] waits while it is full. With
-/// bound 0, it waits until the value is received (a *rendezvous*).
+/// Creates a channel that holds at most `bound` values: [`SyncSender::send`] waits while it is
+/// full. With bound 0, it waits until the value is received (a *rendezvous*).
 ///
 /// Space is allocated as needed, so a large bound takes no memory by itself.
 ///
@@ -110,8 +111,8 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// `SendError` with the value if the receiver is gone. `Ok` does not guarantee that the value is
-    /// received: the receiver may be dropped later.
+    /// `SendError` with the value if the receiver is gone. `Ok` does not guarantee that the value
+    /// is received: the receiver may be dropped later.
     ///
     /// ```
     /// use uthread::sync::mpsc::{self, SendError};
@@ -172,7 +173,8 @@ pub struct SyncSender<T> {
 }
 
 impl<T> SyncSender<T> {
-    /// Sends a value, waiting until there is space for it. With bound 0, waits until it is received.
+    /// Sends a value, waiting until there is space for it. With bound 0, waits until it is
+    /// received.
     ///
     /// # Errors
     ///
@@ -193,7 +195,8 @@ impl<T> SyncSender<T> {
     ///
     /// # Errors
     ///
-    /// `Full` with the value if there is no space; `Disconnected` with the value if the receiver is gone.
+    /// `Full` with the value if there is no space; `Disconnected` with the value if the receiver is
+    /// gone.
     ///
     /// ```
     /// use uthread::sync::mpsc::{self, TrySendError};
@@ -243,8 +246,8 @@ impl<T> fmt::Debug for SyncSender<T> {
     }
 }
 
-/// The receiving side of a [`channel`] or [`sync_channel`]. See the examples there. Dropping it drops the
-/// values not yet received; waiting senders get theirs back.
+/// The receiving side of a [`channel`] or [`sync_channel`]. See the examples there. Dropping it
+/// drops the values not yet received; waiting senders get theirs back.
 ///
 /// It can be sent to other fibers and threads, but not shared:
 ///
@@ -292,7 +295,8 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// `Timeout` if no value arrives in time; `Disconnected` if all senders are gone and no value is left.
+    /// `Timeout` if no value arrives in time; `Disconnected` if all senders are gone and no value
+    /// is left.
     ///
     /// ```
     /// use std::time::Duration;
@@ -315,7 +319,8 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// `Empty` if there is no value yet; `Disconnected` if all senders are gone and no value is left.
+    /// `Empty` if there is no value yet; `Disconnected` if all senders are gone and no value is
+    /// left.
     ///
     /// ```
     /// use uthread::sync::mpsc::{self, TryRecvError};

@@ -6,9 +6,9 @@
 //!   it was claimed    it takes a value: one is reserved for it
 //! ```
 //!
-//! Every chosen receiver inspects the queue before it does anything else, so no wake-up is lost: while receivers wait, the queue
-//! has no more values than there are chosen receivers on their way. Other receivers may overtake a chosen one, and take any value
-//! that is not reserved.
+//! Every chosen receiver inspects the queue before it does anything else, so no wake-up is lost:
+//! while receivers wait, the queue has no more values than there are chosen receivers on their way.
+//! Other receivers may overtake a chosen one, and take any value that is not reserved.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -24,7 +24,8 @@ pub(crate) struct Receivers {
     next_ticket: u64,
     /// The receiver that was chosen for the value which is about to be put.
     chosen: Option<Side>,
-    /// Number of claimed selections that have not taken their values yet. The queue has at least as many values.
+    /// Number of claimed selections that have not taken their values yet. The queue has at least as
+    /// many values.
     reserved: usize,
 }
 

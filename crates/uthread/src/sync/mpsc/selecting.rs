@@ -1,8 +1,8 @@
 //! The ends of a channel as arms of a selection.
 //!
-//! A selection that enlists may meet a value in the line or a waiting receiver at once. It does not meet
-//! another selection that has just ended, which will try again and find this one enlisted; nor does a
-//! selection that has both ends as arms meet itself.
+//! A selection that enlists may meet a value in the line or a waiting receiver at once. It does not
+//! meet another selection that has just ended, which will try again and find this one enlisted; nor
+//! does a selection that has both ends as arms meet itself.
 
 use std::marker::PhantomData;
 use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};

@@ -21,7 +21,8 @@ impl<T> Channel<T> {
         channel
     }
 
-    /// Sends a value, waiting at most until the deadline. Returns `Full` if there was no space until then.
+    /// Sends a value, waiting at most until the deadline. Returns `Full` if there was no space
+    /// until then.
     pub(crate) fn send_deadline(&self, value: T, deadline: Instant) -> Result<(), TrySendError<T>> {
         turn::spend();
         let Some(ticket) = self.put_or_join_line(value)? else {
@@ -54,8 +55,8 @@ impl<T> Channel<T> {
     ///
     /// # Errors
     ///
-    /// `Timeout` at the deadline, or, if there is one, when the caller is cancelled; `Disconnected` if all senders are gone, or if
-    /// the caller is cancelled but cannot be unwound.
+    /// `Timeout` at the deadline, or, if there is one, when the caller is cancelled; `Disconnected`
+    /// if all senders are gone, or if the caller is cancelled but cannot be unwound.
     pub(crate) fn recv_shared(&self, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
         let mut ticket = None;
         retry_until(deadline, |may_wait| {
@@ -64,8 +65,8 @@ impl<T> Channel<T> {
         .map_err(RecvTimeoutError::from)
     }
 
-    /// Takes a value, or reports that all senders are gone. Returns `None` if there is neither, and enlists the caller if it may
-    /// wait.
+    /// Takes a value, or reports that all senders are gone. Returns `None` if there is neither, and
+    /// enlists the caller if it may wait.
     fn receive_shared(
         &self,
         ticket: &mut Option<u64>,
@@ -130,7 +131,8 @@ impl<T> Taken<T> {
 }
 
 impl<T> State<T> {
-    /// Takes a value that is not reserved, or reports that all senders are gone. Returns `None` if there is neither.
+    /// Takes a value that is not reserved, or reports that all senders are gone. Returns `None` if
+    /// there is neither.
     fn take_shared(&mut self, bound: usize) -> Option<Result<Taken<T>, RecvError>> {
         if self.queue.len() > self.receivers().reserved() {
             return self.take_front(bound).map(Ok);
@@ -145,7 +147,8 @@ impl<T> State<T> {
         (self.senders == 0).then_some(Err(RecvError))
     }
 
-    /// Takes the first value of the queue: moves the first value of the line up, or frees the memory of a burst.
+    /// Takes the first value of the queue: moves the first value of the line up, or frees the
+    /// memory of a burst.
     fn take_front(&mut self, bound: usize) -> Option<Taken<T>> {
         let value = self.queue.pop_front()?;
         let mut sender = None;

@@ -16,8 +16,8 @@ impl Side {
         }
     }
 
-    /// Returns `true` if the caller may exchange a value with this side, which is not the case if its
-    /// selection has ended otherwise.
+    /// Returns `true` if the caller may exchange a value with this side, which is not the case if
+    /// its selection has ended otherwise.
     pub(crate) fn claim(&self) -> bool {
         match self {
             Side::Waits(_) => true,

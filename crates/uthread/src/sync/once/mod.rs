@@ -24,9 +24,9 @@ use progress::Progress;
 ///
 /// # Cancellation
 ///
-/// [`call_once`](Once::call_once) is not a cancellation point, like locking. The closure may be cancelled,
-/// which poisons the `Once` as a panic does. [`wait`](Once::wait) is a cancellation point, as no call may
-/// ever come.
+/// [`call_once`](Once::call_once) is not a cancellation point, like locking. The closure may be
+/// cancelled, which poisons the `Once` as a panic does. [`wait`](Once::wait) is a cancellation
+/// point, as no call may ever come.
 pub struct Once {
     progress: Progress,
 }
@@ -59,8 +59,8 @@ impl Once {
         }
     }
 
-    /// Calls `f` if this is the first call. Otherwise waits until the first call has returned; its effects
-    /// are visible then. See the [example](Once) above.
+    /// Calls `f` if this is the first call. Otherwise waits until the first call has returned; its
+    /// effects are visible then. See the [example](Once) above.
     ///
     /// `f` must not use the same `Once`: it would wait for itself.
     ///
@@ -77,8 +77,8 @@ impl Once {
         }
     }
 
-    /// Calls `f` if no call has completed, also if an earlier call has panicked. Otherwise works like
-    /// [`call_once`](Once::call_once).
+    /// Calls `f` if no call has completed, also if an earlier call has panicked. Otherwise works
+    /// like [`call_once`](Once::call_once).
     ///
     /// # Panics
     ///

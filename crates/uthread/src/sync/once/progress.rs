@@ -7,9 +7,9 @@
 //!                POISONED          each with or without QUEUED, except COMPLETE
 //! ```
 //!
-//! INCOMPLETE is zero. QUEUED is set under the lock of the queue, and only while there is a reason to wait.
-//! The end of RUNNING dequeues all waiters: either nothing is left to wait for, or one of them has to try
-//! again.
+//! INCOMPLETE is zero. QUEUED is set under the lock of the queue, and only while there is a reason
+//! to wait. The end of RUNNING dequeues all waiters: either nothing is left to wait for, or one of
+//! them has to try again.
 
 use crate::atomic::{AtomicU32, Ordering};
 use crate::sched::caller::cancellation;
@@ -36,8 +36,8 @@ impl Progress {
         self.state.load(Ordering::Acquire) == COMPLETE
     }
 
-    /// Calls `f` if no call has completed, and waits while another call runs. Passes `true` to `f` if the
-    /// state was poisoned. Panics in that case unless `force` is set.
+    /// Calls `f` if no call has completed, and waits while another call runs. Passes `true` to `f`
+    /// if the state was poisoned. Panics in that case unless `force` is set.
     #[cold]
     #[track_caller]
     pub(crate) fn run(&self, force: bool, f: &mut dyn FnMut(bool)) {
@@ -88,7 +88,8 @@ impl Progress {
             let ended = waiter.wait_for(None, |_| Dequeued::default());
             if ended == WaitEnd::Cancelled {
                 cancellation::unwind_if_cancelled();
-                // In a destructor the fiber cannot be unwound, and the caller relies on the completed call.
+                // In a destructor the fiber cannot be unwound, and the caller relies on the
+                // completed call.
                 if let Some(waiter) = self.join(awaited) {
                     waiter.wait();
                 }

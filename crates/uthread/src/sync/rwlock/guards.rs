@@ -10,8 +10,8 @@ use super::RwLock;
 use crate::sched::caller::panics::Since;
 use crate::sync::lock::Lock;
 
-/// A guard that gives shared access to the data of a [`RwLock`] and unlocks it on drop. See the example of
-/// [`RwLock::read`].
+/// A guard that gives shared access to the data of a [`RwLock`] and unlocks it on drop. See the
+/// example of [`RwLock::read`].
 ///
 /// It is not `Send`, as in `std`:
 ///
@@ -43,13 +43,14 @@ use crate::sync::lock::Lock;
 #[must_use = "if unused the lock is released at once"]
 #[clippy::has_significant_drop]
 pub struct RwLockReadGuard<'a, T: ?Sized + 'a> {
-    /// Not a reference to the `RwLock`, which is invariant in `T`: a read guard is covariant, as in `std`.
+    /// Not a reference to the `RwLock`, which is invariant in `T`: a read guard is covariant, as in
+    /// `std`.
     data: NonNull<T>,
     lock: &'a Lock,
 }
 
-/// A guard that gives exclusive access to the data of a [`RwLock`] and unlocks it on drop. See the example of
-/// [`RwLock::write`].
+/// A guard that gives exclusive access to the data of a [`RwLock`] and unlocks it on drop. See the
+/// example of [`RwLock::write`].
 ///
 /// It is not `Send`, as in `std`:
 ///
@@ -118,8 +119,8 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         }
     }
 
-    /// Converts the write lock into a read lock. No other writer can acquire the lock in between. Waiting
-    /// readers before the next waiting writer acquire the lock, too.
+    /// Converts the write lock into a read lock. No other writer can acquire the lock in between.
+    /// Waiting readers before the next waiting writer acquire the lock, too.
     ///
     /// ```
     /// use uthread::sync::{RwLock, RwLockWriteGuard};

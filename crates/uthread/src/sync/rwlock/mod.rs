@@ -15,8 +15,9 @@ use super::poison::Flag;
 use crate::atomic::AtomicU32;
 use crate::sched::caller::turn;
 
-/// A lock for many readers or one writer; the counterpart of [`std::sync::RwLock`]. Fibers and threads may
-/// use it in any combination. A waiting fiber is suspended, and its worker runs other fibers.
+/// A lock for many readers or one writer; the counterpart of [`std::sync::RwLock`]. Fibers and
+/// threads may use it in any combination. A waiting fiber is suspended, and its worker runs other
+/// fibers.
 ///
 /// ```
 /// use uthread::sync::RwLock;
@@ -36,15 +37,16 @@ use crate::sched::caller::turn;
 ///
 /// # Fairness
 ///
-/// Readers and writers wait in one queue. A reader that arrives while another fiber or thread waits is queued
-/// too, so a stream of readers cannot delay a writer forever; and a writer hands the lock over to the readers
-/// that arrived before the next writer. A fiber that holds a read guard must therefore not lock for reading
-/// again: if a writer has been queued between the two, both wait forever. The same holds for `std`, which
-/// leaves the policy to the system.
+/// Readers and writers wait in one queue. A reader that arrives while another fiber or thread waits
+/// is queued too, so a stream of readers cannot delay a writer forever; and a writer hands the lock
+/// over to the readers that arrived before the next writer. A fiber that holds a read guard must
+/// therefore not lock for reading again: if a writer has been queued between the two, both wait
+/// forever. The same holds for `std`, which leaves the policy to the system.
 ///
 /// # Poisoning and cancellation
 ///
-/// The same rules as for a [`Mutex`](super::Mutex#poisoning). Only the guards of writers poison the lock.
+/// The same rules as for a [`Mutex`](super::Mutex#poisoning). Only the guards of writers poison the
+/// lock.
 pub struct RwLock<T: ?Sized> {
     lock: Lock,
     poison: Flag,
@@ -55,7 +57,8 @@ pub struct RwLock<T: ?Sized> {
 // SAFETY: it owns its value, like any container.
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
 #[allow(unsafe_code, reason = "the lock guards the cell")]
-// SAFETY: a writer can move the value away, so it has to be `Send`; readers share it, so it has to be `Sync`.
+// SAFETY: a writer can move the value away, so it has to be `Send`; readers share it, so it has to
+// be `Sync`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
 impl<T: ?Sized> UnwindSafe for RwLock<T> {}
@@ -87,7 +90,8 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Locks for reading, waiting while there is a writer or a queue. Dropping the guard unlocks it.
+    /// Locks for reading, waiting while there is a writer or a queue. Dropping the guard unlocks
+    /// it.
     ///
     /// # Errors
     ///
@@ -112,8 +116,8 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] if there is a writer or a queue; [`TryLockError::Poisoned`] with the
-    /// guard if the lock is poisoned.
+    /// [`TryLockError::WouldBlock`] if there is a writer or a queue; [`TryLockError::Poisoned`]
+    /// with the guard if the lock is poisoned.
     ///
     /// ```
     /// let lock = uthread::sync::RwLock::new(1);
@@ -130,7 +134,8 @@ impl<T: ?Sized> RwLock<T> {
         Ok(self.poison.judge(RwLockReadGuard::new(self))?)
     }
 
-    /// Locks for writing, waiting while there is a reader or a writer. Dropping the guard unlocks it.
+    /// Locks for writing, waiting while there is a reader or a writer. Dropping the guard unlocks
+    /// it.
     ///
     /// # Errors
     ///
@@ -152,8 +157,8 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] if there is a reader or a writer; [`TryLockError::Poisoned`] with the
-    /// guard if the lock is poisoned.
+    /// [`TryLockError::WouldBlock`] if there is a reader or a writer; [`TryLockError::Poisoned`]
+    /// with the guard if the lock is poisoned.
     ///
     /// ```
     /// let lock = uthread::sync::RwLock::new(1);
@@ -200,7 +205,8 @@ impl<T: ?Sized> RwLock<T> {
         self.poison.clear();
     }
 
-    /// Returns a mutable reference to the value. No locking is needed, as the lock is borrowed mutably.
+    /// Returns a mutable reference to the value. No locking is needed, as the lock is borrowed
+    /// mutably.
     ///
     /// # Errors
     ///

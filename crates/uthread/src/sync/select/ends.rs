@@ -34,8 +34,8 @@ pub fn ended<H: Joins>(handle: &mut H) -> Arm<Ended<'_, H>> {
     Arm::new(Ended(handle))
 }
 
-/// Handles that [`ended`] accepts. See the example there. The trait is sealed: it cannot be implemented for other
-/// types.
+/// Handles that [`ended`] accepts. See the example there. The trait is sealed: it cannot be
+/// implemented for other types.
 pub trait Joins: Sealed {
     /// Returns `true` if the fiber has ended.
     #[doc(hidden)]
@@ -72,12 +72,14 @@ impl<H: Joins> Event for Ended<'_, H> {
     fn cut_off(&mut self) {}
 }
 
-/// Creates an arm that is ready when a child process has terminated, so that [`Child::wait`](crate::process::Child::wait) does not wait.
+/// Creates an arm that is ready when a child process has terminated, so that
+/// [`Child::wait`](crate::process::Child::wait) does not wait.
 ///
 /// # Errors
 ///
-/// The arm completes with `Unsupported` if the kernel has no descriptors for processes (before Linux 5.4), or if there was no free
-/// descriptor when the child was started. Otherwise its errors are those of [`readable`](super::readable).
+/// The arm completes with `Unsupported` if the kernel has no descriptors for processes (before
+/// Linux 5.4), or if there was no free descriptor when the child was started. Otherwise its errors
+/// are those of [`readable`](super::readable).
 ///
 /// ```
 /// use std::time::Duration;
@@ -97,8 +99,8 @@ pub fn exited<P: Exits>(child: &P) -> Arm<Exited<'_>> {
     Arm::new(Exited(child.pidfd().map(Readiness::of_input)))
 }
 
-/// Processes that [`exited`] accepts: a [`Child`](crate::process::Child). See the example there. The trait is sealed: it cannot be implemented for other
-/// types.
+/// Processes that [`exited`] accepts: a [`Child`](crate::process::Child). See the example there.
+/// The trait is sealed: it cannot be implemented for other types.
 pub trait Exits: Sealed {
     /// Returns a descriptor that is readable once the process has terminated, if there is one.
     #[doc(hidden)]
@@ -145,10 +147,11 @@ impl Event for Exited<'_> {
     }
 }
 
-/// Creates an arm that is ready when the caller is [cancelled](crate::JoinHandle::cancel), or when its deadline has passed.
+/// Creates an arm that is ready when the caller is [cancelled](crate::JoinHandle::cancel), or when
+/// its deadline has passed.
 ///
-/// With this arm the selection does not unwind the caller. Later calls that wait still fail, unless they are in a
-/// [`shield`](crate::shield). Never ready on a plain thread.
+/// With this arm the selection does not unwind the caller. Later calls that wait still fail, unless
+/// they are in a [`shield`](crate::shield). Never ready on a plain thread.
 ///
 /// ```
 /// use uthread::sync::mpsc;

@@ -1,8 +1,9 @@
-//! Waiting for one of several events: messages, signals, space in a channel, times, readiness, ends of fibers and processes. Usually written with
-//! [`select!`](crate::select).
+//! Waiting for one of several events: messages, signals, space in a channel, times, readiness, ends
+//! of fibers and processes. Usually written with [`select!`](crate::select).
 //!
-//! The arms of [`select!`](crate::select) are calls of the functions of this module, which return [`Arm`]s.
-//! If the number of arms is only known at run time, call these functions and then [`select`].
+//! The arms of [`select!`](crate::select) are calls of the functions of this module, which return
+//! [`Arm`]s. If the number of arms is only known at run time, call these functions and then
+//! [`select`].
 //!
 //! | arm | is ready when | result |
 //! | --- | --- | --- |
@@ -33,8 +34,9 @@ use super::watch::{self, Changed};
 
 /// Creates an arm that is ready when a receiver has a value or its senders are gone.
 ///
-/// `receiver` is an `&mpsc::Receiver`, `&mpmc::Receiver`, `&mut oneshot::Receiver`, `&mut broadcast::Receiver` or `&mut`
-/// [`Signals`](crate::signal::Signals). The result is that of its `recv`.
+/// `receiver` is an `&mpsc::Receiver`, `&mpmc::Receiver`, `&mut oneshot::Receiver`,
+/// `&mut broadcast::Receiver` or `&mut` [`Signals`](crate::signal::Signals). The result is that of
+/// its `recv`.
 ///
 /// ```
 /// use uthread::sync::{mpsc, oneshot};
@@ -76,8 +78,8 @@ pub fn recv<R: Receive>(receiver: R) -> Arm<R::Event> {
     Arm::new(receiver.event())
 }
 
-/// Receivers that [`recv`] accepts. See the example there. The trait is sealed: it cannot be implemented for other
-/// types.
+/// Receivers that [`recv`] accepts. See the example there. The trait is sealed: it cannot be
+/// implemented for other types.
 pub trait Receive: Sealed {
     /// The event that a value can be received.
     type Event: Event;
@@ -104,8 +106,9 @@ pub fn wait<T>(waiter: &Waiter<T>) -> Arm<Settled<'_, T>> {
     promise::arm(waiter)
 }
 
-/// Creates an arm that is ready when a [`watch`](mod@super::watch) channel has a value that the receiver has not seen, or its senders
-/// are gone. If the arm is selected, the value counts as seen.
+/// Creates an arm that is ready when a [`watch`](mod@super::watch) channel has a value that the
+/// receiver has not seen, or its senders are gone. If the arm is selected, the value counts as
+/// seen.
 ///
 /// ```
 /// use std::time::Duration;
@@ -124,8 +127,9 @@ pub fn changed<T>(receiver: &mut watch::Receiver<T>) -> Arm<Changed<'_, T>> {
 
 /// Creates an arm that is ready when a value can be sent without waiting.
 ///
-/// If the arm is selected, it takes the value out of the `Option` and its result is that of the sender's
-/// `send`. If another arm is selected, the value stays. If there is no value, the arm is never selected.
+/// If the arm is selected, it takes the value out of the `Option` and its result is that of the
+/// sender's `send`. If another arm is selected, the value stays. If there is no value, the arm is
+/// never selected.
 ///
 /// ```
 /// let (sender, receiver) = uthread::sync::mpsc::sync_channel(1);
@@ -148,8 +152,8 @@ pub fn send<'a, S: Transmit<'a, T>, T>(sender: S, value: &'a mut Option<T>) -> A
     }
 }
 
-/// Senders that [`send`] accepts. See the example there. The trait is sealed: it cannot be implemented for other
-/// types.
+/// Senders that [`send`] accepts. See the example there. The trait is sealed: it cannot be
+/// implemented for other types.
 pub trait Transmit<'a, T>: Sealed {
     /// The event that the value was sent.
     type Event: Event;
@@ -159,8 +163,8 @@ pub trait Transmit<'a, T>: Sealed {
     fn event(self, value: &'a mut Option<T>) -> Self::Event;
 }
 
-/// Returns the arm, or one that is never selected. [`select!`](crate::select) calls this for an arm with a
-/// condition.
+/// Returns the arm, or one that is never selected. [`select!`](crate::select) calls this for an arm
+/// with a condition.
 #[doc(hidden)]
 pub fn guarded<E: Event>(arm: Option<Arm<E>>) -> Arm<E> {
     arm.unwrap_or_else(Arm::disabled)

@@ -14,24 +14,24 @@ use crate::sched::caller::cancellation;
 use crate::sched::features::readiness::PollOperation;
 use crate::sync::selection::{Arm, ArmHandle, Event};
 
-/// Creates an arm that completes when `descriptor` is readable: when it has bytes or a connection, or is at
-/// its end. As with `poll(2)`, an error or a hang-up counts as readable; the next call on the descriptor
-/// reports it.
+/// Creates an arm that completes when `descriptor` is readable: when it has bytes or a connection,
+/// or is at its end. As with `poll(2)`, an error or a hang-up counts as readable; the next call on
+/// the descriptor reports it.
 ///
-/// The arm consumes nothing, so the descriptor stays readable until it is read from. Another fiber may read
-/// first, so the next call may still wait. Bytes in a user-space buffer, such as that of a `BufReader` or of
-/// [`stdin`](crate::io::stdin), are not considered: empty the buffer first.
+/// The arm consumes nothing, so the descriptor stays readable until it is read from. Another fiber
+/// may read first, so the next call may still wait. Bytes in a user-space buffer, such as that of a
+/// `BufReader` or of [`stdin`](crate::io::stdin), are not considered: empty the buffer first.
 ///
 /// # Errors
 ///
-/// The arm completes with an error if the kernel cannot wait: `ENOMEM`, `ENOSPC` on the epoll driver
-/// (`fs.epoll.max_user_watches`), or `EMFILE` on a plain thread.
+/// The arm completes with an error if the kernel cannot wait: `ENOMEM`, `ENOSPC` on the epoll
+/// driver (`fs.epoll.max_user_watches`), or `EMFILE` on a plain thread.
 ///
 /// # Costs
 ///
-/// One `poll(2)` if the descriptor is ready. If no arm is ready, a fiber starts one operation per descriptor
-/// arm, and cancels it if another arm completes first. A plain thread creates an eventfd for the selection and
-/// waits for it and all descriptors by one more `poll(2)`.
+/// One `poll(2)` if the descriptor is ready. If no arm is ready, a fiber starts one operation per
+/// descriptor arm, and cancels it if another arm completes first. A plain thread creates an eventfd
+/// for the selection and waits for it and all descriptors by one more `poll(2)`.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -65,8 +65,8 @@ pub fn readable<F: AsFd + ?Sized>(descriptor: &F) -> Arm<Readiness<'_>> {
     arm(descriptor.as_fd(), PollFlags::IN)
 }
 
-/// Creates an arm that completes when `descriptor` is writable, or when the next write would fail at once.
-/// Its errors and costs are those of [`readable`].
+/// Creates an arm that completes when `descriptor` is writable, or when the next write would fail
+/// at once. Its errors and costs are those of [`readable`].
 ///
 /// ```
 /// use std::io::Write;

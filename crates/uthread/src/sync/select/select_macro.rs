@@ -2,9 +2,9 @@
 
 /// Waits for one of several events and runs the body of its arm.
 ///
-/// An arm is a call of a function of [`uthread::sync::select`](mod@crate::sync::select), by its bare name;
-/// `-> pattern` binds the result. Exactly one arm is selected, and only its event takes or sends a value. If
-/// several are ready, a random one is selected, so that none starves.
+/// An arm is a call of a function of [`uthread::sync::select`](mod@crate::sync::select), by its
+/// bare name; `-> pattern` binds the result. Exactly one arm is selected, and only its event takes
+/// or sends a value. If several are ready, a random one is selected, so that none starves.
 ///
 /// ```
 /// use std::time::Duration;
@@ -19,9 +19,9 @@
 /// }
 /// ```
 ///
-/// [`readable`](crate::sync::select::readable) and [`writable`](crate::sync::select::writable) wait for
-/// sockets, pipes and anything else that has a descriptor. They transfer no data; the body does. This echo
-/// server ends on request:
+/// [`readable`](crate::sync::select::readable) and [`writable`](crate::sync::select::writable) wait
+/// for sockets, pipes and anything else that has a descriptor. They transfer no data; the body
+/// does. This echo server ends on request:
 ///
 /// ```
 /// use std::io::{self, Read, Write};
@@ -56,11 +56,12 @@
 /// # io::Result::Ok(())
 /// ```
 ///
-/// `default => ..` as the last arm is selected if no other arm is ready, so the selection does not wait.
-/// `default(duration) => ..` is selected after that time.
+/// `default => ..` as the last arm is selected if no other arm is ready, so the selection does not
+/// wait. `default(duration) => ..` is selected after that time.
 ///
-/// An arm `recv(..) -> message if condition => ..` takes part only if the condition is true. The condition is
-/// evaluated once, before the arguments and before any wait. This pump holds one value at a time:
+/// An arm `recv(..) -> message if condition => ..` takes part only if the condition is true. The
+/// condition is evaluated once, before the arguments and before any wait. This pump holds one value
+/// at a time:
 ///
 /// ```
 /// use uthread::select;
@@ -85,8 +86,8 @@
 /// pump.join().unwrap();
 /// ```
 ///
-/// `select!` is an expression with the value of the selected body. A body may use `break`, `continue` and
-/// `return`, and anything that the arms have borrowed.
+/// `select!` is an expression with the value of the selected body. A body may use `break`,
+/// `continue` and `return`, and anything that the arms have borrowed.
 ///
 /// # Panics
 ///
@@ -94,9 +95,10 @@
 ///
 /// # Cancellation
 ///
-/// If the caller is [cancelled](crate::JoinHandle::cancel) or its deadline has passed, it is unwound where
-/// the selection would have to wait, as with [`mpsc`](crate::sync::mpsc#cancellation). In a destructor, the
-/// default is selected or, without one, the first arm completes as if its other side were gone.
+/// If the caller is [cancelled](crate::JoinHandle::cancel) or its deadline has passed, it is
+/// unwound where the selection would have to wait, as with
+/// [`mpsc`](crate::sync::mpsc#cancellation). In a destructor, the default is selected or, without
+/// one, the first arm completes as if its other side were gone.
 ///
 /// # What does not compile
 ///

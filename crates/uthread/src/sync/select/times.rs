@@ -48,11 +48,11 @@ pub fn at(instant: Instant) -> Arm<Time> {
     Arm::new(Time(instant))
 }
 
-/// Creates an arm that is ready when the next event of an interval is due. Its result is the time at which it
-/// was due.
+/// Creates an arm that is ready when the next event of an interval is due. Its result is the time
+/// at which it was due.
 ///
-/// An event that becomes due while another arm is selected is kept for the next selection. If several do,
-/// only the last is kept.
+/// An event that becomes due while another arm is selected is kept for the next selection. If
+/// several do, only the last is kept.
 ///
 /// ```
 /// use uthread::time::{Duration, Instant, interval};

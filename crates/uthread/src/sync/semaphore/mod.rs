@@ -11,8 +11,8 @@ use crate::atomic::AtomicUsize;
 use crate::sched::caller::{self, cancellation, turn};
 use permits::{PERMITS_MAX, Permits};
 
-/// A counting semaphore, which limits how many fibers and threads do something at the same time. It has no
-/// counterpart in `std`; the names are those of Tokio's.
+/// A counting semaphore, which limits how many fibers and threads do something at the same time. It
+/// has no counterpart in `std`; the names are those of Tokio's.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,14 +34,15 @@ use permits::{PERMITS_MAX, Permits};
 ///
 /// # Fairness
 ///
-/// Permits are granted to waiters in the order in which they arrived, whatever number each of them wants. No
-/// waiter is overtaken.
+/// Permits are granted to waiters in the order in which they arrived, whatever number each of them
+/// wants. No waiter is overtaken.
 ///
 /// # Cancellation
 ///
-/// Waiting for permits is a cancellation point: a [cancelled](crate::thread::Cancelled) fiber leaves the
-/// queue and is unwound. Permits granted just before are not lost: in that case the call returns them. In a
-/// destructor, where the fiber cannot be unwound, a wait without a timeout continues, as for a lock.
+/// Waiting for permits is a cancellation point: a [cancelled](crate::thread::Cancelled) fiber
+/// leaves the queue and is unwound. Permits granted just before are not lost: in that case the call
+/// returns them. In a destructor, where the fiber cannot be unwound, a wait without a timeout
+/// continues, as for a lock.
 pub struct Semaphore {
     permits: Permits,
 }
@@ -144,7 +145,8 @@ impl Semaphore {
         self.acquire_many_timeout(1, timeout)
     }
 
-    /// Acquires `count` permits at once, waiting at most for `timeout`. Returns `None` if the time elapses.
+    /// Acquires `count` permits at once, waiting at most for `timeout`. Returns `None` if the time
+    /// elapses.
     ///
     /// ```
     /// use std::time::Duration;
@@ -161,8 +163,8 @@ impl Semaphore {
         taken.then(|| self.permit(count))
     }
 
-    /// Acquires a permit that owns a reference to the semaphore, so that it has no lifetime. Waits if
-    /// necessary.
+    /// Acquires a permit that owns a reference to the semaphore, so that it has no lifetime. Waits
+    /// if necessary.
     ///
     /// ```
     /// use uthread::sync::{Arc, Semaphore};
@@ -196,8 +198,8 @@ impl Semaphore {
         }
     }
 
-    /// Acquires a permit that owns a reference to the semaphore, without waiting. Returns `None` if no permit
-    /// is free or others wait.
+    /// Acquires a permit that owns a reference to the semaphore, without waiting. Returns `None` if
+    /// no permit is free or others wait.
     ///
     /// ```
     /// use uthread::sync::{Arc, Semaphore};
@@ -207,8 +209,8 @@ impl Semaphore {
         self.try_acquire_many_owned(1)
     }
 
-    /// Acquires `count` permits that own a reference to the semaphore, without waiting. Returns `None` if
-    /// fewer are free or others wait.
+    /// Acquires `count` permits that own a reference to the semaphore, without waiting. Returns
+    /// `None` if fewer are free or others wait.
     ///
     /// ```
     /// use uthread::sync::{Arc, Semaphore};

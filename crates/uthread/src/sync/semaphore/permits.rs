@@ -4,13 +4,13 @@
 //!   state = free permits | QUEUED
 //! ```
 //!
-//! A caller is queued if others wait, even if enough permits are free for it: otherwise a waiter for many
-//! permits could starve. Returned permits are granted to the first waiter once they suffice for it, and then
-//! to those behind it. A waiter that was dequeued owns its permits, even if its deadline passes or it is
-//! cancelled at the same time: the wait has succeeded.
+//! A caller is queued if others wait, even if enough permits are free for it: otherwise a waiter
+//! for many permits could starve. Returned permits are granted to the first waiter once they
+//! suffice for it, and then to those behind it. A waiter that was dequeued owns its permits, even
+//! if its deadline passes or it is cancelled at the same time: the wait has succeeded.
 //!
-//! QUEUED is set exactly while the queue is not empty. It changes under the lock of the queue, as does the
-//! count while it is set.
+//! QUEUED is set exactly while the queue is not empty. It changes under the lock of the queue, as
+//! does the count while it is set.
 
 use std::time::Instant;
 
@@ -127,8 +127,8 @@ impl Permits {
 
     /// Grants free permits to waiters. Called while QUEUED is set.
     fn serve(&self, queue: &mut WaitQueue) -> Dequeued {
-        // Acquire pairs with the release of returned permits, so that new owners are ordered after their
-        // previous owners.
+        // Acquire pairs with the release of returned permits, so that new owners are ordered after
+        // their previous owners.
         let mut free = self.state.load(Ordering::Acquire) / PERMIT;
         let mut count = 0;
         for want in queue.wants() {
@@ -140,7 +140,8 @@ impl Permits {
         }
         let woken = queue.dequeue(count);
         let more = if queue.is_longer_than(0) { QUEUED } else { 0 };
-        // Release, on behalf of those who returned the permits. No other write happens while QUEUED is set.
+        // Release, on behalf of those who returned the permits. No other write happens while QUEUED
+        // is set.
         self.state.store((free * PERMIT) | more, Ordering::Release);
         woken
     }

@@ -16,8 +16,8 @@ pub(crate) fn is_child() -> bool {
     env::var_os(CHILD).is_some()
 }
 
-/// Repeats the calling trial in a process of its own and returns what came of it; `None` in that process,
-/// which then does what is to be watched.
+/// Repeats the calling trial in a process of its own and returns what came of it; `None` in that
+/// process, which then does what is to be watched.
 pub(crate) fn child() -> Option<Output> {
     if is_child() {
         // What is meant to crash leaves no core file.
@@ -36,7 +36,8 @@ pub(crate) fn child() -> Option<Output> {
     Some(repeat(&mut command))
 }
 
-/// Repeats the calling trial in the process that this command starts, which takes the arguments of this program.
+/// Repeats the calling trial in the process that this command starts, which takes the arguments of
+/// this program.
 pub(crate) fn repeat(command: &mut Command) -> Output {
     let thread = thread::current();
     let trial = thread.name().expect("the thread of a trial");
@@ -70,8 +71,8 @@ pub(crate) fn assert_passed(output: &Output) {
     );
 }
 
-/// Runs the body in the place in such a process: for what must not be disturbed by trials that start processes,
-/// which have a copy of every descriptor for a moment, and for those that do.
+/// Runs the body in the place in such a process: for what must not be disturbed by trials that
+/// start processes, which have a copy of every descriptor for a moment, and for those that do.
 pub(crate) fn run_alone(place: Place, body: impl FnOnce() + Send) {
     alone(|| place.run(body));
 }

@@ -1,4 +1,5 @@
-//! The test harness: each behaviour in each place is a trial, and the results of all trials form a table.
+//! The test harness: each behaviour in each place is a trial, and the results of all trials form a
+//! table.
 
 pub(crate) mod child;
 mod panics;
@@ -65,8 +66,8 @@ pub(crate) const ON_ONE_WORKER: &[Gap] = &[OUTSIDE, THREADS, MORE_WORKERS];
 pub(crate) const ON_SEVERAL_WORKERS: &[Gap] = &[OUTSIDE, THREADS, ONE_WORKER];
 pub(crate) const WHERE_FIBERS_MIGRATE: &[Gap] = &[OUTSIDE, STAYING];
 
-/// The behaviours of a module, by where they hold: `(gaps, [functions])`. The compiler warns of a function that
-/// is in no list.
+/// The behaviours of a module, by where they hold: `(gaps, [functions])`. The compiler warns of a
+/// function that is in no list.
 macro_rules! behaviours {
     ($(($gaps:expr, [$($check:ident),* $(,)?])),* $(,)?) => {
         pub(crate) const BEHAVIOURS: &[crate::harness::Behaviour] = &[$($(

@@ -1,4 +1,5 @@
-//! The messages of panics. Many panics are expected, and only the messages of failed trials are printed.
+//! The messages of panics. Many panics are expected, and only the messages of failed trials are
+//! printed.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::sync::{Mutex, PoisonError};
@@ -33,8 +34,8 @@ pub(super) fn keep() {
     }));
 }
 
-/// All that was said since, by the trial and by any thread that is not another trial's: the panic of a
-/// fiber comes from its worker's. With `--test-threads=1` nothing is of a trial beside.
+/// All that was said since, by the trial and by any thread that is not another trial's: the panic
+/// of a fiber comes from its worker's. With `--test-threads=1` nothing is of a trial beside.
 pub(super) fn since(begin: Instant, trial: &str) -> String {
     let said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
     let since = said.iter().filter(|panic| panic.time >= begin);

@@ -34,8 +34,8 @@ pub(crate) const PLACES: [Place; 11] = [
 pub(crate) struct Place {
     pub(crate) name: &'static str,
     runtime: Option<Kind>,
-    /// `true` if another place is much like it: an unfiltered `cargo test` runs only the behaviours here that hold
-    /// in no other place.
+    /// `true` if another place is much like it: an unfiltered `cargo test` runs only the behaviours
+    /// here that hold in no other place.
     pub(super) is_variant: bool,
 }
 
@@ -81,8 +81,8 @@ impl Place {
         self
     }
 
-    /// Returns the place with polling: the kernel polls for submissions, and the workers poll disks that
-    /// support it.
+    /// Returns the place with polling: the kernel polls for submissions, and the workers poll disks
+    /// that support it.
     const fn polling(mut self) -> Place {
         if let Some(kind) = &mut self.runtime {
             kind.polling = true;
@@ -137,8 +137,8 @@ impl Place {
             return builder.own_tls(true);
         }
         if kind.migrating {
-            // SAFETY: the fibers of these tests keep neither thread-locals nor values that are not `Send`
-            // across calls that suspend them.
+            // SAFETY: the fibers of these tests keep neither thread-locals nor values that are not
+            // `Send` across calls that suspend them.
             return unsafe { builder.migrating() };
         }
         builder
@@ -205,8 +205,8 @@ impl Place {
         self.runtime.is_some_and(|kind| kind.polling)
     }
 
-    /// Inside `run`: what `call` returns that waits in the kernel when `event` happens. Where there are
-    /// several workers it may be about to.
+    /// Inside `run`: what `call` returns that waits in the kernel when `event` happens. Where there
+    /// are several workers it may be about to.
     pub(crate) fn meanwhile<T: Send>(
         self,
         call: impl FnOnce() -> T + Send,

@@ -25,7 +25,8 @@ pub(crate) fn lacks(what: &'static str) -> ! {
 
 struct Lacks(&'static str);
 
-/// Returns the trials of all behaviours, in all places or in variants of places only where no other place will do.
+/// Returns the trials of all behaviours, in all places or in variants of places only where no other
+/// place will do.
 pub(super) fn trials(table: &Table, in_variants: bool) -> Vec<Trial> {
     let of = |row: &Arc<Row>, column: usize| {
         let row = Arc::clone(row);

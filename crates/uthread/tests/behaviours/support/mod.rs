@@ -1,8 +1,9 @@
-//! Helpers of the behaviours and of their harness: peers, files, and ways to detect that a fiber or thread waits.
+//! Helpers of the behaviours and of their harness: peers, files, and ways to detect that a fiber or
+//! thread waits.
 //!
-//! No test sleeps and hopes. On a runtime with one worker, a fiber that has announced its wait is waiting
-//! when another fiber receives the announcement, as nothing else makes it leave the worker. For a plain
-//! thread, the kernel reports whether it sleeps.
+//! No test sleeps and hopes. On a runtime with one worker, a fiber that has announced its wait is
+//! waiting when another fiber receives the announcement, as nothing else makes it leave the worker.
+//! For a plain thread, the kernel reports whether it sleeps.
 
 pub(crate) mod calls;
 pub(crate) mod memory;
@@ -121,7 +122,8 @@ impl Flag {
 /// Waits until a thread of this process sleeps in the kernel, or has ended.
 pub(crate) fn wait_until_asleep(thread: Pid) {
     let path = format!("/proc/self/task/{}/status", thread.as_raw_nonzero());
-    // For longer than for a lock of the allocator: it neither ran nor was about to between two looks.
+    // For longer than for a lock of the allocator: it neither ran nor was about to between two
+    // looks.
     let look = || {
         let status = fs::read_to_string(&path).ok()?;
         let of_interest = |line: &&str| line.starts_with("State:") || line.contains("_ctxt_");
@@ -239,7 +241,8 @@ pub(crate) fn kind<T>(result: io::Result<T>) -> io::ErrorKind {
     result.err().expect("an error").kind()
 }
 
-/// Returns the number of open descriptors, without those of rings and epoll instances: a spare worker may start at any time.
+/// Returns the number of open descriptors, without those of rings and epoll instances: a spare
+/// worker may start at any time.
 pub(crate) fn open_descriptors() -> usize {
     let is_counted = |entry: std::io::Result<std::fs::DirEntry>| {
         let target = entry.and_then(|entry| std::fs::read_link(entry.path()));

@@ -1,4 +1,5 @@
-//! Readiness of descriptors as reported by a selection, and waiting for it beside an arm that is never ready.
+//! Readiness of descriptors as reported by a selection, and waiting for it beside an arm that is
+//! never ready.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -1,5 +1,5 @@
-//! Safe functions for raw requests: each test keeps the memory that its entries refer to until the call has
-//! returned.
+//! Safe functions for raw requests: each test keeps the memory that its entries refer to until the
+//! call has returned.
 
 use std::io;
 

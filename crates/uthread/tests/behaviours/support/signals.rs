@@ -19,8 +19,8 @@ extern "C" fn count(_signal: libc::c_int) {
     HANDLED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// From now on SIGUSR1 is counted, and interrupts what a thread waits for in the kernel. One test at
-/// a time counts its own.
+/// From now on SIGUSR1 is counted, and interrupts what a thread waits for in the kernel. One test
+/// at a time counts its own.
 pub(crate) fn count_interruptions() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

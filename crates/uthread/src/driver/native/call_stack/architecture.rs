@@ -1,4 +1,5 @@
-//! The part of an architecture in unwinding: the numbers of registers, and the instructions of a prologue.
+//! The part of an architecture in unwinding: the numbers of registers, and the instructions of a
+//! prologue.
 
 use gimli::{AArch64, Register, X86_64 as X86};
 
@@ -7,8 +8,9 @@ pub(super) struct Architecture {
     pub(super) frame_pointer: Register,
     /// The bits of a return address on the stack. The others may sign it.
     pub(super) return_address_mask: u64,
-    /// Returns the distance from the stack pointer after a prologue to the frame pointer. Gets the code before and after the end of
-    /// the instruction that sets the frame pointer, and returns `None` if it does not understand the prologue.
+    /// Returns the distance from the stack pointer after a prologue to the frame pointer. Gets the
+    /// code before and after the end of the instruction that sets the frame pointer, and returns
+    /// `None` if it does not understand the prologue.
     pub(super) frame_pointer_distance: fn(before: &[u8], after: &[u8]) -> Option<u64>,
     /// Returns `true` if the code ends with a call.
     pub(super) is_after_call: fn(before: &[u8]) -> bool,

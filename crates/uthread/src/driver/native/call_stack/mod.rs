@@ -1,11 +1,13 @@
 //! Captures the calls in progress on the stack of another thread while it is blocked in the kernel.
 //!
-//! The thread is not interrupted: a signal would make system calls of the program fail with `EINTR`. The kernel reveals the stack
-//! pointer and the program counter of a blocked thread, and the unwind information of the program leads from there to the callers,
-//! on a copy of the stack. The copy is valid if the thread has used no CPU time meanwhile.
+//! The thread is not interrupted: a signal would make system calls of the program fail with
+//! `EINTR`. The kernel reveals the stack pointer and the program counter of a blocked thread, and
+//! the unwind information of the program leads from there to the callers, on a copy of the stack.
+//! The copy is valid if the thread has used no CPU time meanwhile.
 //!
-//! The other registers are unknown. A function that finds its frame by the frame pointer is passed by its first instructions, which
-//! give the distance from the stack pointer to the frame pointer. From its caller on, the frame pointer is known.
+//! The other registers are unknown. A function that finds its frame by the frame pointer is passed
+//! by its first instructions, which give the distance from the stack pointer to the frame pointer.
+//! From its caller on, the frame pointer is known.
 
 mod architecture;
 mod modules;
@@ -30,11 +32,13 @@ const STACK_BYTES_MAX: usize = 256 << 10;
 /// The instructions that are read at once. The longest prologue that is understood takes 31 bytes.
 const CODE_BYTES: usize = 32;
 
-/// The registers up to the stack pointer of each architecture, by their numbers in the unwind information.
+/// The registers up to the stack pointer of each architecture, by their numbers in the unwind
+/// information.
 const REGISTERS: usize = 32;
 
-/// Returns the program counter of a blocked thread, followed by the return addresses on its stack, the innermost first. Returns
-/// `None` if the thread is not, or not any more, blocked like this, or if the kernel does not reveal where.
+/// Returns the program counter of a blocked thread, followed by the return addresses on its stack,
+/// the innermost first. Returns `None` if the thread is not, or not any more, blocked like this, or
+/// if the kernel does not reveal where.
 pub(crate) fn capture(task: Task, blocked: Blocked) -> Option<Vec<usize>> {
     let architecture = ARCHITECTURE.as_ref()?;
     let time = task.cpu_time()?;
@@ -57,7 +61,8 @@ fn calls(architecture: &Architecture, memory: &Memory, position: Position) -> Ve
     calls
 }
 
-/// The memory of this process, in which a missing page is an error, and a copy of a part of a stack.
+/// The memory of this process, in which a missing page is an error, and a copy of a part of a
+/// stack.
 struct Memory {
     file: File,
     stack_pointer: u64,
@@ -122,7 +127,8 @@ impl Frame {
         *self.registers.get(usize::from(register.0))?
     }
 
-    /// Returns the caller. Returns `None` for the first call of a stack, and if the unwind information does not suffice.
+    /// Returns the caller. Returns `None` for the first call of a stack, and if the unwind
+    /// information does not suffice.
     fn caller(&self, architecture: &Architecture, memory: &Memory) -> Option<Frame> {
         // A call may be the last instruction of its function.
         let address = self.address.checked_sub(u64::from(!self.is_innermost))?;
@@ -176,8 +182,8 @@ impl Frame {
         })
     }
 
-    /// Returns the frame pointer of a function whose prologue sets it just before `end`, if only the prologue changes the stack
-    /// pointer.
+    /// Returns the frame pointer of a function whose prologue sets it just before `end`, if only
+    /// the prologue changes the stack pointer.
     fn frame_pointer(&self, end: u64, architecture: &Architecture, memory: &Memory) -> Option<u64> {
         let (before, after) = (memory.code_before(end)?, memory.code(end)?);
         let distance = (architecture.frame_pointer_distance)(&before, &after)?;

@@ -6,8 +6,8 @@ use super::*;
 #[repr(C, align(4096))]
 struct Block([u8; 4096]);
 
-/// The results are the same on a disk that can be polled, on one that cannot, and for a file in the page
-/// cache.
+/// The results are the same on a disk that can be polled, on one that cannot, and for a file in the
+/// page cache.
 #[test]
 fn operations_that_cannot_be_polled_complete() {
     let polling = Options {

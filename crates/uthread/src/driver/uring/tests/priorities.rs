@@ -71,7 +71,8 @@ fn reads_and_writes_carry_the_priority_to_the_disk() {
     }
 }
 
-/// The first entry of each chain fails, so that the second one is cancelled, and no entry of another chain.
+/// The first entry of each chain fails, so that the second one is cancelled, and no entry of
+/// another chain.
 #[test]
 fn chains_stay_together_whatever_their_priorities_are() {
     let fails = || opcode::Read::new(Fd(-1), std::ptr::null_mut(), 0).build();

@@ -1,5 +1,6 @@
-//! Tests of entries with the flag of urgent entries. A kernel without the flag refuses them, so that they are submitted again; a
-//! kernel with it accepts them, or refuses them without permission.
+//! Tests of entries with the flag of urgent entries. A kernel without the flag refuses them, so
+//! that they are submitted again; a kernel with it accepts them, or refuses them without
+//! permission.
 
 use std::io::{Read as _, Seek as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +16,8 @@ const FLAG: Flags = Flags::from_bits_retain(1 << 7);
 /// The result of a poll of a pipe whose other end is closed.
 const HUNG_UP: i32 = libc::POLLHUP as i32;
 
-/// Returns a ring with kernel polling that uses the flag, whether the kernel knows it or not. `None` if there is none.
+/// Returns a ring with kernel polling that uses the flag, whether the kernel knows it or not.
+/// `None` if there is none.
 fn marking(shared: bool) -> Option<(Uring, UringCompletions)> {
     if rings().is_empty() {
         return None;

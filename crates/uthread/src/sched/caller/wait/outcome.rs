@@ -6,8 +6,8 @@ use super::park_deadline;
 use crate::fiber::Outcome;
 use crate::sched::caller::{self, cancellation};
 
-/// Waits until an outcome is complete. Returns `false` if the deadline passes or the caller is cancelled before that. The caller is
-/// the only one that may await it.
+/// Waits until an outcome is complete. Returns `false` if the deadline passes or the caller is
+/// cancelled before that. The caller is the only one that may await it.
 pub(crate) fn await_outcome<T>(outcome: &Outcome<T>, deadline: Instant) -> bool {
     while !outcome.is_done() && outcome.await_done(caller::wake_handle()) {
         let cancelled = cancellation::is_cancelled();

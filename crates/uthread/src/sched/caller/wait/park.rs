@@ -55,8 +55,8 @@ fn block(deadline: Option<Instant>) {
     }
 }
 
-/// Waits for a wake-up unless the caller may not wait. Returns `false`, at once, if it may not. May return
-/// spuriously.
+/// Waits for a wake-up unless the caller may not wait. Returns `false`, at once, if it may not. May
+/// return spuriously.
 #[inline(always)]
 pub(crate) fn park_unless_cancelled() -> bool {
     let may_wait = !is_cancelled();
@@ -69,7 +69,8 @@ pub(crate) fn park_unless_cancelled() -> bool {
     may_wait
 }
 
-/// Waits for a wake-up unless the caller may not wait, at most until the deadline. May return spuriously.
+/// Waits for a wake-up unless the caller may not wait, at most until the deadline. May return
+/// spuriously.
 pub(crate) fn park_unless_over(deadline: Option<Instant>) {
     match deadline {
         None => drop(park_unless_cancelled()),
@@ -78,8 +79,8 @@ pub(crate) fn park_unless_over(deadline: Option<Instant>) {
     }
 }
 
-/// Waits for an unpark until the deadline, and unwinds the caller if it may not wait. An unpark that arrived
-/// during another wait, which consumed its wake-up, is remembered separately.
+/// Waits for an unpark until the deadline, and unwinds the caller if it may not wait. An unpark
+/// that arrived during another wait, which consumed its wake-up, is remembered separately.
 #[inline]
 pub(crate) fn park_cancellable(deadline: Option<Instant>) {
     match (cancellation::unlimited(), deadline) {
@@ -126,8 +127,8 @@ pub(crate) fn park_until(done: impl Fn() -> bool) {
     }
 }
 
-/// Waits until `done` returns `true`, for work of other fibers of the same runtime. If the caller is
-/// cancelled, calls `cancel` to cancel them. The caller may be abandoned with them.
+/// Waits until `done` returns `true`, for work of other fibers of the same runtime. If the caller
+/// is cancelled, calls `cancel` to cancel them. The caller may be abandoned with them.
 pub(crate) fn park_until_or_cancel(done: impl Fn() -> bool, cancel: impl FnOnce()) {
     let done_or_vanish = || {
         let done = done();
@@ -154,8 +155,8 @@ pub(crate) fn park_until_or_cancel_outside(done: impl Fn() -> bool, cancel: impl
     }
 }
 
-/// Records, until it is dropped, that the calling fiber waits for an event outside of its runtime that will
-/// occur.
+/// Records, until it is dropped, that the calling fiber waits for an event outside of its runtime
+/// that will occur.
 pub(crate) struct Outside(());
 
 impl Outside {

@@ -20,8 +20,8 @@ use crate::sched::worker::{Worker, budget, current};
 ///
 /// # Errors
 ///
-/// `EAGAIN` after `timeout`; `ECANCELED` or `ETIMEDOUT` if the caller may not wait; any other error with which the
-/// operation completes.
+/// `EAGAIN` after `timeout`; `ECANCELED` or `ETIMEDOUT` if the caller may not wait; any other error
+/// with which the operation completes.
 #[allow(
     unsafe_code,
     reason = "the kernel gets pointers to memory that the operation borrows"
@@ -29,8 +29,8 @@ use crate::sched::worker::{Worker, budget, current};
 pub(crate) fn perform(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
     let mut limits = CallLimits::Unchecked;
     loop {
-        // SAFETY: if the call is pending, the fiber is suspended below until this very completion was reaped. Until then
-        // nothing can touch or free the operation and the memory it borrows.
+        // SAFETY: if the call is pending, the fiber is suspended below until this very completion
+        // was reaped. Until then nothing can touch or free the operation and the memory it borrows.
         let start = |worker: &Worker, fiber| unsafe {
             let queues = &worker.queues;
             worker
@@ -81,8 +81,8 @@ fn error_of(completion: OperationResult) -> io::Error {
 ///
 /// # Errors
 ///
-/// `EAGAIN` if the operation would wait; `ECANCELED` or `ETIMEDOUT` if the caller may not wait; any other error that the
-/// system call reports.
+/// `EAGAIN` if the operation would wait; `ECANCELED` or `ETIMEDOUT` if the caller may not wait; any
+/// other error that the system call reports.
 pub(crate) fn perform_nonblocking(operation: &mut Operation<'_>) -> io::Result<u32> {
     begin_call()?;
     let interrupted = || Interrupted::Reported;
@@ -111,7 +111,8 @@ fn perform_on_thread(operation: &mut Operation<'_>, timeout: Option<Duration>) -
     })
 }
 
-/// Decides how a thread continues after a signal has interrupted its call. A fiber ignores signals, as on a worker.
+/// Decides how a thread continues after a signal has interrupted its call. A fiber ignores signals,
+/// as on a worker.
 fn interrupted() -> Interrupted {
     if !in_fiber() {
         Interrupted::Reported

@@ -1,7 +1,8 @@
 //! Picking fibers by their priorities.
 //!
-//! A worker orders fibers from the moment at which some fiber of its runtime has a priority other than normal. Before,
-//! this costs it nothing: the tests that lead here existed before, whether fibers stay and whether the runtime shuts down.
+//! A worker orders fibers from the moment at which some fiber of its runtime has a priority other
+//! than normal. Before, this costs it nothing: the tests that lead here existed before, whether
+//! fibers stay and whether the runtime shuts down.
 
 use super::Queues;
 use super::pick::{NEW_FIBER_TURN, Starter};
@@ -11,7 +12,8 @@ use crate::sched::queues::prioritized::{Pick, Prioritized};
 use crate::sched::worker::alerts::Alerts;
 
 impl Queues {
-    /// Begins to order fibers if the other workers do. Returns `true` if they were not ordered before.
+    /// Begins to order fibers if the other workers do. Returns `true` if they were not ordered
+    /// before.
     pub(in crate::sched) fn order_if_others_do(&self) -> bool {
         let Some(prioritized) = self.shared.prioritized() else {
             return false;
@@ -24,7 +26,8 @@ impl Queues {
         true
     }
 
-    /// Takes the fiber to run next in a batch of ordered fibers, in which the priorities take turns.
+    /// Takes the fiber to run next in a batch of ordered fibers, in which the priorities take
+    /// turns.
     pub(in crate::sched) fn next_by_priority(&self, starter: &impl Starter) -> Option<Started> {
         let fiber = self.next_ordered(starter)?;
         self.announce_rest();

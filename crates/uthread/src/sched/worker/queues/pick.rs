@@ -10,12 +10,12 @@
 use super::Queues;
 use crate::fiber::{FiberRef, Started};
 
-/// Every fourth fiber to run is the oldest new one, so that neither fibers that never wait nor newer ones can
-/// keep it from starting.
+/// Every fourth fiber to run is the oldest new one, so that neither fibers that never wait nor
+/// newer ones can keep it from starting.
 pub(in crate::sched) const NEW_FIBER_TURN: u64 = 4;
 
-/// Every eighth fiber to run is one that has used up its last turn, so that neither new fibers nor those that use little
-/// time can keep it from running.
+/// Every eighth fiber to run is one that has used up its last turn, so that neither new fibers nor
+/// those that use little time can keep it from running.
 const SPENT_TURN: u64 = 8;
 
 /// Starts the new fibers that are picked.
@@ -25,7 +25,8 @@ pub(in crate::sched) trait Starter {
 }
 
 impl Queues {
-    /// Takes the fiber to run next if fibers do not migrate. `oldest` is the new one that is to run first, if its turn has come.
+    /// Takes the fiber to run next if fibers do not migrate. `oldest` is the new one that is to run
+    /// first, if its turn has come.
     #[inline(always)]
     pub(in crate::sched) fn next_staying(
         &self,

@@ -6,9 +6,10 @@
 //!   the worker's own queue    any other: idle workers steal it from there, if there are others
 //! ```
 //!
-//! A fiber that serves a connection soon waits for its first message, and stays on its worker from then on. Idle workers come too
-//! late to steal it, so the worker that accepts would serve most connections. Therefore such fibers are handed to the workers in
-//! turn. Others take one over only if its worker is [stuck](super::super::neighbors).
+//! A fiber that serves a connection soon waits for its first message, and stays on its worker from
+//! then on. Idle workers come too late to steal it, so the worker that accepts would serve most
+//! connections. Therefore such fibers are handed to the workers in turn. Others take one over only
+//! if its worker is [stuck](super::super::neighbors).
 
 use std::sync::atomic::Ordering;
 
@@ -31,7 +32,8 @@ impl Queues {
         }
     }
 
-    /// Takes and queues a new fiber, whose priority is normal, unless more has to be done than that.
+    /// Takes and queues a new fiber, whose priority is normal, unless more has to be done than
+    /// that.
     #[inline(always)]
     pub(in crate::sched) fn spawn_ordinary(&self, fiber: &mut Option<FiberRef>) {
         if self.spreads_next.get() {
@@ -66,12 +68,14 @@ impl Queues {
         self.wake_one();
     }
 
-    /// Returns `true` if so many fibers have not started that the running fiber, which spawns others, has to let some start.
+    /// Returns `true` if so many fibers have not started that the running fiber, which spawns
+    /// others, has to let some start.
     pub(in crate::sched) fn has_many_new(&self) -> bool {
         self.new.is_full()
     }
 
-    /// Queues a new fiber that is a part of the running fiber's work, for which [`take_back`](Queues::take_back) is called later.
+    /// Queues a new fiber that is a part of the running fiber's work, for which
+    /// [`take_back`](Queues::take_back) is called later.
     pub(in crate::sched) fn fork(&self, fiber: FiberRef) {
         self.remote.counters.forks.add(1);
         if self.shared.prioritized().is_some()
@@ -96,7 +100,8 @@ impl Queues {
         found
     }
 
-    /// Makes the fiber that is spawned next on this worker start on the next worker in turn. Does nothing if fibers migrate.
+    /// Makes the fiber that is spawned next on this worker start on the next worker in turn. Does
+    /// nothing if fibers migrate.
     pub(in crate::sched) fn spread_next(&self) {
         let spreads = !self.migrating && self.shared.workers() > 1;
         self.spreads_next.set(spreads);

@@ -1,11 +1,13 @@
-//! Taking fibers from others into the queues of a worker: new ones and, if fibers migrate, ready ones.
+//! Taking fibers from others into the queues of a worker: new ones and, if fibers migrate, ready
+//! ones.
 
 use super::Queues;
 use crate::fiber::{FiberRef, Started};
 use crate::sched::shared::Remote;
 
 impl Queues {
-    /// Gives the ready fibers that others may run to all workers, and wakes one if there are new ones, too, which they steal.
+    /// Gives the ready fibers that others may run to all workers, and wakes one if there are new
+    /// ones, too, which they steal.
     pub(in crate::sched) fn give_away(&self) {
         let mut has_any = !self.new.is_empty();
         while let Some(fiber) = self.ready.pop_leaving() {
@@ -35,7 +37,8 @@ impl Queues {
         }
     }
 
-    /// Takes new fibers from outside the workers, or those of another worker. Returns one, and may queue others.
+    /// Takes new fibers from outside the workers, or those of another worker. Returns one, and may
+    /// queue others.
     pub(in crate::sched) fn take_new(&self) -> Option<FiberRef> {
         let injected = self.shared.take_many_injected(&self.new);
         let injected = injected.inspect(|_| self.remote.counters.injected.add(1));
@@ -54,8 +57,8 @@ impl Queues {
         }
     }
 
-    /// Takes ready fibers that were woken from outside the workers, or those that another worker offers, if fibers migrate. Returns
-    /// one, and may queue others.
+    /// Takes ready fibers that were woken from outside the workers, or those that another worker
+    /// offers, if fibers migrate. Returns one, and may queue others.
     pub(in crate::sched) fn take_ready(&self) -> Option<Started> {
         let queue = self.ready.stealable_queue()?;
         self.shared.take_woken(queue).or_else(|| {
@@ -64,8 +67,8 @@ impl Queues {
         })
     }
 
-    /// Takes some of another worker's ready fibers, if fibers migrate, and if `is_worth_it` for the lengths of that worker's
-    /// queue and of this one's.
+    /// Takes some of another worker's ready fibers, if fibers migrate, and if `is_worth_it` for the
+    /// lengths of that worker's queue and of this one's.
     pub(in crate::sched) fn take_ready_of(
         &self,
         victim: &Remote,
@@ -80,7 +83,8 @@ impl Queues {
         }
     }
 
-    /// Returns `true` if fibers were handed to other workers, from which they may have to be taken over.
+    /// Returns `true` if fibers were handed to other workers, from which they may have to be taken
+    /// over.
     pub(in crate::sched) fn others_have_handed(&self) -> bool {
         self.shared.workers() > 1 && self.shared.victims(self.index).any(Remote::has_handed)
     }

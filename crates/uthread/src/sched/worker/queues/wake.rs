@@ -28,7 +28,8 @@ impl Queues {
         }
     }
 
-    /// Appends a fiber that has used up its turn to the ready fibers, behind those that have not if it stays and has no priority.
+    /// Appends a fiber that has used up its turn to the ready fibers, behind those that have not if
+    /// it stays and has no priority.
     #[inline(never)]
     pub(in crate::sched) fn make_spent(&self, fiber: Started) {
         if self.migrating || self.ready.is_ordered() {
@@ -45,8 +46,8 @@ impl Queues {
         self.ready.push_next(fiber, switches);
     }
 
-    /// Queues a fiber before the other ready ones if it is to resume `first` and may leave its worker, and behind them
-    /// otherwise.
+    /// Queues a fiber before the other ready ones if it is to resume `first` and may leave its
+    /// worker, and behind them otherwise.
     pub(in crate::sched) fn make_ready_as(&self, fiber: Started, first: bool) {
         let switches = self.remote.counters.switches.get();
         if first && fiber.control().stays_on().is_none() && self.ready.has_no_next(switches) {
