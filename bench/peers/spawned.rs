@@ -14,7 +14,7 @@ use super::threads::{sleep, spawn, yield_now};
 pub(crate) fn spawn_join(count: usize) -> f64 {
     let begin = Instant::now();
     for _ in 0..count {
-        spawn(|| ()).join().expect("it runs to its end");
+        spawn(|| ()).join().expect("the thread does not panic");
     }
     per_operation(begin, count)
 }
@@ -38,7 +38,7 @@ pub(crate) fn yields(threads: usize, count: usize) -> f64 {
     let begin = Instant::now();
     drop(closed);
     for handle in handles {
-        handle.join().expect("it runs to its end");
+        handle.join().expect("the thread does not panic");
     }
     per_operation(begin, each * threads)
 }
@@ -58,7 +58,7 @@ pub(crate) fn create(count: usize) -> [f64; 2] {
     let figures = [per_operation(begin, count), growth_per(before, count)];
     drop(closed);
     for handle in handles {
-        handle.join().expect("it runs to its end");
+        handle.join().expect("the thread does not panic");
     }
     figures
 }
@@ -89,7 +89,7 @@ pub(crate) fn memory(count: usize, kib: usize, is_held: bool, stage: impl Fn(&'s
     stage("peak");
     drop(closed);
     for handle in handles {
-        handle.join().expect("it runs to its end");
+        handle.join().expect("the thread does not panic");
     }
     stage("ended");
 }
@@ -116,7 +116,7 @@ impl Gate {
 
     fn pass(&self) {
         if self.still_to_begin.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.last.send(()).expect("it is waited for");
+            self.last.send(()).expect("the main thread waits for the last");
         }
         drop(self.open.read());
     }

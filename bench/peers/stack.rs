@@ -9,7 +9,7 @@ pub(crate) fn stage(name: &str) {
     let mut line = String::new();
     std::io::stdin()
         .read_line(&mut line)
-        .expect("it is readable");
+        .expect("standard input is readable");
 }
 
 /// Calls `last` below `kib` frames of a KiB each, all of which are written.

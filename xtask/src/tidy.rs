@@ -33,6 +33,8 @@ mod words;
 
 mod language;
 
+mod messages;
+
 mod links;
 
 mod commands;
@@ -59,7 +61,7 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 19] = [
+const CHECKS: [Check; 20] = [
     opening::check,
     layers::check,
     cycles::check,
@@ -79,6 +81,7 @@ const CHECKS: [Check; 19] = [
     growth::check,
     figures::check,
     language::check,
+    messages::check,
 ];
 
 /// Returns all findings below `root`, sorted by place.

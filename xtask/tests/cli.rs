@@ -122,6 +122,6 @@ fn figures_are_compared_and_written() {
     let marks = "<!-- figures: begin -->\n| a |\n| b |\n<!-- figures: end -->\n";
     assert_eq!(fs::read_to_string(&readme).expect("a README"), text + marks);
 
-    fs::remove_file(&report).expect("it was there");
+    fs::remove_file(&report).expect("the report was there");
     run(&["figures"], 1, "figures without docs/results/report.json");
 }

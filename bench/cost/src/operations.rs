@@ -71,7 +71,7 @@ pub(crate) fn yields(count: usize) {
     let each = count / 2;
     let other = spawn(move || repeat(each, yield_now));
     repeat(each, yield_now);
-    other.join().expect("it yields");
+    other.join().expect("the fiber yields and ends");
 }
 
 /// One spawn and join, in batches.
@@ -80,7 +80,7 @@ pub(crate) fn spawns(count: usize) {
     for _ in 0..count / SPAWN_BATCH {
         handles.extend((0..SPAWN_BATCH).map(|_| spawn(|| ())));
         for handle in handles.drain(..) {
-            handle.join().expect("it ends at once");
+            handle.join().expect("the fiber ends at once");
         }
     }
 }
@@ -98,7 +98,7 @@ pub(crate) fn parks(count: usize) {
         other.thread().unpark();
         thread::park();
     });
-    other.join().expect("it answers");
+    other.join().expect("the fiber answers and ends");
 }
 
 /// A message and its answer, through channels with one place.
@@ -115,7 +115,7 @@ pub(crate) fn messages(count: usize) {
         assert_eq!(pongs.recv(), Ok(message));
     }
     drop(ping);
-    other.join().expect("it answers");
+    other.join().expect("the fiber answers and ends");
 }
 
 /// Locks and unlocks a mutex that nobody holds.
@@ -138,13 +138,13 @@ pub(crate) fn timers(count: usize) {
         });
     });
     repeat(count, || thread::park_timeout(LONG));
-    other.join().expect("it wakes the caller");
+    other.join().expect("the fiber wakes the caller and ends");
 }
 
 /// Sixteen bytes to a fiber and back, through a TCP connection.
 pub(crate) fn echoes(count: usize) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    let address = listener.local_addr().expect("it is bound");
+    let address = listener.local_addr().expect("the listener is bound");
     let server = spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client connects");
         let mut buffer = [0; 16];
@@ -153,14 +153,14 @@ pub(crate) fn echoes(count: usize) {
         }
     });
     let mut stream = TcpStream::connect(address).expect("the server listens");
-    stream.set_nodelay(true).expect("it is a TCP connection");
+    stream.set_nodelay(true).expect("the stream is a TCP connection");
     let mut buffer = [7; 16];
     repeat(count, || {
         stream.write_all(&buffer).expect("the server receives");
         stream.read_exact(&mut buffer).expect("the server sends");
     });
     drop(stream);
-    server.join().expect("it echoes");
+    server.join().expect("the server echoes and ends");
 }
 
 fn repeat(count: usize, mut action: impl FnMut()) {

@@ -142,7 +142,7 @@ fn watched<T: Send + 'static>(
 /// first runtime installs, which reports every panic of a fiber.
 fn report_unplanned_panics() {
     let first = Runtime::builder().driver(Driver::Threads).build();
-    drop(first.expect("it starts no thread"));
+    drop(first.expect("the threads driver starts no thread"));
     panic::set_hook(Box::new(report_unplanned));
 }
 

@@ -214,7 +214,7 @@ fn check(report: &Report) -> Result<()> {
 
 /// Returns the latencies of a report that was checked.
 pub(crate) fn latency(report: &Report) -> Percentiles {
-    report.latency_us.expect("it was checked")
+    report.latency_us.expect("the report has latencies")
 }
 
 /// Returns the answers on the most served connection divided by those on the least served one;

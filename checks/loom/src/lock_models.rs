@@ -65,7 +65,7 @@ impl Locked {
 
     /// At the end it must be free, and nobody noted as waiting.
     fn assert_free(&self, writes: u32) {
-        assert!(self.lock.try_write(), "it is not free");
+        assert!(self.lock.try_write(), "the lock is not free");
         assert_eq!(self.get(), writes);
         self.lock.unlock_write();
         assert!(self.lock.try_read(), "somebody is still noted as waiting");

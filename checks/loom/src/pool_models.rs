@@ -97,7 +97,7 @@ fn a_call_is_run_or_withdrawn() {
         server.join().unwrap();
         assert!(
             pool.lock().unwrap().is_empty(),
-            "what was withdrawn is left"
+            "a withdrawn call is left"
         );
     });
 }

@@ -53,7 +53,7 @@ fn fastest(client: Client) -> io::Result<f64> {
 
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::try_from(time).expect("it is not negative")
+    Duration::try_from(time).expect("CPU time is not negative")
 }
 
 /// Connects to a fiber that returns what it receives.

@@ -71,7 +71,7 @@ impl Journal {
     pub(crate) fn send(&self, request: Request) {
         self.requests
             .send(request)
-            .expect("it receives until it is closed");
+            .expect("the journal receives until it is closed");
     }
 
     /// Waits until this many requests are on disk.
@@ -87,7 +87,7 @@ impl Journal {
 
     pub(crate) fn close(self) {
         drop(self.requests);
-        self.thread.join().expect("it does not panic");
+        self.thread.join().expect("the journal does not panic");
     }
 }
 

@@ -46,7 +46,7 @@ mod tests {
         };
         let fails = |reason: &str| Err(reason.to_owned());
         assert_eq!(run("echo 1.5 20; echo x >&2"), Ok("1.5 20\n".to_owned()));
-        assert_eq!(run("cat"), Ok(String::new()), "it has no input");
+        assert_eq!(run("cat"), Ok(String::new()), "the program has input");
         let script = "echo 1; echo 'sh: none left' >&2; echo >&2; exit 3";
         assert_eq!(run(script), fails("none left"));
         assert_eq!(run("exit 3"), fails("exit status: 3"));

@@ -203,7 +203,7 @@ fn test_name(item: &str) -> Option<&str> {
 /// Removes the items at these bytes, and returns them: imports at any level, other items at the
 /// level of modules.
 fn without(text: &str, places: &BTreeSet<usize>) -> (String, Vec<String>) {
-    let stream = TokenStream::from_str(text).expect("it was Rust before");
+    let stream = TokenStream::from_str(text).expect("the file was Rust before");
     let mut found = BTreeMap::new();
     for place in places {
         if let Some(range) = item(stream.clone(), *place) {

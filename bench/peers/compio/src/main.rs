@@ -43,7 +43,7 @@ fn serve(port: u16, workers: u64, compute: Compute) {
         let (listens, listening) = mpsc::channel();
         thread::spawn(move || work(address, compute, &listens));
         // For port 0 the first finds a free one; the others share it.
-        address = listening.recv().expect("it listens");
+        address = listening.recv().expect("the worker listens");
     }
     println!("{address}");
     io::copy(&mut io::stdin(), &mut io::sink()).expect("a pipe");
@@ -63,7 +63,7 @@ fn work(address: SocketAddr, compute: Compute, listens: &Sender<SocketAddr>) {
     runtime.block_on(async {
         let listener = listen(address).await.expect("a free port");
         let address = listener.local_addr().expect("a bound address");
-        listens.send(address).expect("it is waited for");
+        listens.send(address).expect("the main thread waits for the address");
         loop {
             let (stream, _) = listener.accept().await.expect("a connection");
             spawn(echo(stream, compute)).detach();

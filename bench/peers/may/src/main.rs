@@ -58,13 +58,13 @@ fn main() {
 
 fn on<T: Send + 'static>(workers: usize, measured: impl FnOnce() -> T + Send + 'static) -> T {
     may::config().set_workers(workers);
-    go!(measured).join().expect("it runs to its end")
+    go!(measured).join().expect("the coroutine does not panic")
 }
 
 fn spawn_join(count: usize) -> f64 {
     let begin = Instant::now();
     for _ in 0..count {
-        go!(|| {}).join().expect("it runs to its end");
+        go!(|| {}).join().expect("the coroutine does not panic");
     }
     per_operation(begin, count)
 }
@@ -86,7 +86,7 @@ fn yields(fibers: usize, count: usize) -> f64 {
     barrier.wait();
     let begin = Instant::now();
     for coroutine in coroutines {
-        coroutine.join().expect("it runs to its end");
+        coroutine.join().expect("the coroutine does not panic");
     }
     per_operation(begin, each * fibers)
 }
@@ -109,7 +109,7 @@ fn create(count: usize) -> [f64; 2] {
     let figures = [per_operation(begin, count), growth_per(before, count)];
     gate.open.fire();
     for coroutine in coroutines {
-        coroutine.join().expect("it runs to its end");
+        coroutine.join().expect("the coroutine does not panic");
     }
     figures
 }

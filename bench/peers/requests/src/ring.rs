@@ -35,7 +35,7 @@ fn read_together(ring: &mut IoUring, fd: BorrowedFd<'_>, requests: usize) -> io:
         let read = opcode::Read::new(types::Fd(fd.as_raw_fd()), value.as_mut_ptr(), 8).build();
         // SAFETY: the values stay in place until all requests have ended, below: no signal
         // interrupts that.
-        unsafe { ring.submission().push(&read) }.expect("as many fit in");
+        unsafe { ring.submission().push(&read) }.expect("the queue has room for all");
     }
     ring.submit_and_wait(requests)?;
     let mut ended = 0;

@@ -26,6 +26,6 @@ impl Gate {
         if self.begun.fetch_add(1, Ordering::Relaxed) + 1 == count {
             self.all_begun.notify_one();
         }
-        self.open.acquire().await.expect_err("it is closed");
+        self.open.acquire().await.expect_err("the gate is closed");
     }
 }

@@ -53,7 +53,7 @@ fn on<T: Send + 'static>(workers: usize, measured: impl Future<Output = T> + Sen
         .build()
         .expect("a runtime");
     // In a task: `block_on` alone would run it on a thread that is no worker.
-    let result = runtime.block_on(async { spawn(measured).await.expect("it runs to its end") });
+    let result = runtime.block_on(async { spawn(measured).await.expect("the task does not panic") });
     runtime.shutdown_background();
     result
 }
@@ -61,7 +61,7 @@ fn on<T: Send + 'static>(workers: usize, measured: impl Future<Output = T> + Sen
 async fn spawn_join(count: usize) -> f64 {
     let begin = Instant::now();
     for _ in 0..count {
-        spawn(async {}).await.expect("it runs to its end");
+        spawn(async {}).await.expect("the task does not panic");
     }
     per_operation(begin, count)
 }
@@ -83,7 +83,7 @@ async fn yields(fibers: usize, count: usize) -> f64 {
     barrier.wait().await;
     let begin = Instant::now();
     for task in tasks {
-        task.await.expect("it runs to its end");
+        task.await.expect("the task does not panic");
     }
     per_operation(begin, each * fibers)
 }
@@ -102,7 +102,7 @@ async fn create(count: usize) -> [f64; 2] {
     let figures = [per_operation(begin, count), growth_per(before, count)];
     gate.open.close();
     for task in tasks {
-        task.await.expect("it runs to its end");
+        task.await.expect("the task does not panic");
     }
     figures
 }

@@ -49,7 +49,7 @@ fn peak(count: usize, spawn: impl Fn(&Runtime, Arc<Gate>) -> JoinHandle<()>) {
     stage("peak");
     gate.open.close();
     for task in tasks {
-        runtime.block_on(task).expect("it runs to its end");
+        runtime.block_on(task).expect("the task does not panic");
     }
     stage("ended");
 }

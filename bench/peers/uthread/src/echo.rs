@@ -106,7 +106,7 @@ impl Server {
                 stream.read_vectored(&mut [IoSliceMut::new(message)])
             }),
             Way::MultishotReads => {
-                let buffers = buffers.expect("they are made for such reads");
+                let buffers = buffers.expect("multishot reads have buffers");
                 ring::receive(stream, buffers).try_for_each(|chunk| self.answer(stream, &chunk?))
             }
             Way::Readiness => self.echo_when_ready(stream),

@@ -253,7 +253,7 @@ mod tests {
         let begin = Instant::now();
         let stat = format!("/proc/{}/stat", stays.pid());
         drop(stays);
-        assert!(begin.elapsed() < STOP_MAX, "it ended by SIGTERM");
+        assert!(begin.elapsed() < STOP_MAX, "the server does not end by SIGTERM");
         assert!(!Path::new(&stat).exists());
     }
 

@@ -32,7 +32,7 @@ struct Words {
 /// Describes a study by its words. `notes` come before those in the file.
 fn plan(name: &str, mut notes: Vec<String>, subjects: Vec<Subject>, panels: Vec<Panel>) -> Study {
     let json = include_str!("words.json");
-    let mut all: HashMap<String, Words> = serde_json::from_str(json).expect("it is committed");
+    let mut all: HashMap<String, Words> = serde_json::from_str(json).expect("words.json is valid");
     let words = all.remove(name).expect("each study has words");
     notes.extend(words.notes);
     Study::new(

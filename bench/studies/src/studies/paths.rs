@@ -147,7 +147,7 @@ fn call_again(address: SocketAddr, duration: Duration) -> Result<u64> {
         thread::sleep(duration);
         over.store(true, Ordering::Relaxed);
         let mut clients = clients.into_iter();
-        clients.try_for_each(|client| client.join().expect("it does not panic"))
+        clients.try_for_each(|client| client.join().expect("the client does not panic"))
     })?;
     Ok(calls.into_inner())
 }

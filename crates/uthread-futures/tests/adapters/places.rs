@@ -24,7 +24,7 @@ pub(crate) fn everywhere(test: impl Fn() + Sync) {
         let test = &test;
         runtime.run(|| {
             // A test that hangs fails instead.
-            uthread::timeout(LONG, test).expect("it ends in time");
+            uthread::timeout(LONG, test).expect("the test ends in time");
         });
     }
 }

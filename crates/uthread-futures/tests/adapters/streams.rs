@@ -178,7 +178,7 @@ fn a_cancelled_fiber_drops_its_future_and_closes_the_socket() {
         start.recv().unwrap();
         fiber.cancel();
         assert_eq!(theirs.read(&mut [0]).unwrap(), 0);
-        assert!(fiber.join().is_err(), "it was unwound");
+        assert!(fiber.join().is_err(), "the fiber was not unwound");
     });
 }
 

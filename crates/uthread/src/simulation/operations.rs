@@ -106,7 +106,7 @@ fn a_worker_does_not_sleep_while_an_operation_is_late() {
         current::enter(worker, || {
             while matches!(worker.tick(), Tick::Again) {}
             worker.expire_for_it(Instant::now() + 2 * TIMEOUT);
-            assert!(!worker.close_reactor(), "it would sleep");
+            assert!(!worker.close_reactor(), "the worker would sleep");
             worker.wake_up();
         });
         simulation.step_until(|_| fibers.iter().all(thread::JoinHandle::is_finished));

@@ -19,7 +19,7 @@ struct Dawdles(Choices);
 impl Drop for Dawdles {
     fn drop(&mut self) {
         for _ in 0..3 {
-            assert!(panicking(), "it is the fiber's own panic");
+            assert!(panicking(), "the fiber's own panic is not seen");
             dawdle(&mut self.0);
         }
     }

@@ -174,7 +174,7 @@ fn an_interval_keeps_its_pace_however_late_it_is_asked() {
             let mut asked = begin;
             let mut ticks = interval(period);
             for _ in 0..20 {
-                let due = ticks.next().expect("it is endless");
+                let due = ticks.next().expect("the interval is endless");
                 let since = (due - begin).as_nanos();
                 assert_eq!(since % period.as_nanos(), 0, "not a multiple of the period");
                 assert!(

@@ -100,8 +100,8 @@ fn receive(receiver: &Receiver<usize>, seed: u64) {
                 expected += 1;
             }
             Ok(2) => assert!(ready.take().unwrap().is_ok()),
-            Ok(_) => panic!("it is never ready"),
-            Err(_) => assert_eq!(value.take(), None, "it was taken and is lost"),
+            Ok(_) => panic!("the operation is never ready"),
+            Err(_) => assert_eq!(value.take(), None, "the value was taken and is lost"),
         }
         dawdle(&mut choices);
     }

@@ -60,7 +60,7 @@ impl Member {
                     sent += 1;
                 }
                 recv(&self.own) -> value => {
-                    let (from, number, _) = value.expect("it has a sender itself");
+                    let (from, number, _) = value.expect("the fiber has a sender itself");
                     assert!(last_from[from] < Some(number), "of {from}: not in order, or twice");
                     last_from[from] = Some(number);
                     self.received.fetch_add(1, Ordering::Relaxed);

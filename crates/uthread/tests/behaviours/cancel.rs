@@ -378,7 +378,7 @@ fn a_fiber_can_cancel_itself_by_its_handle(place: Place) {
         });
         sender.send(fiber).unwrap();
         assert!(seen.recv().unwrap());
-        assert!(seen.recv().is_err(), "it goes on");
+        assert!(seen.recv().is_err(), "the fiber continues");
     });
 }
 

@@ -121,13 +121,13 @@ fn a_select_learns_of_its_end(place: Place) {
         let (end, is_ending) = mpsc::channel();
         let mut fiber = dedicated(move || is_ending.recv().unwrap());
         select! {
-            ended(&mut fiber) => panic!("it waits"),
+            ended(&mut fiber) => panic!("the fiber ended while it waits"),
             after(Duration::from_millis(1)) => {}
         }
         end.send(7).unwrap();
         select! {
             ended(&mut fiber) => assert_eq!(fiber.join().unwrap(), 7),
-            after(HANG) => panic!("it does not end"),
+            after(HANG) => panic!("the fiber does not end"),
         }
         let beside = spawn(|| sleep(HOUR));
         let (sender, receiver) = uthread::sync::mpsc::channel();

@@ -285,7 +285,7 @@ fn a_fiber_that_the_running_one_wakes_is_the_next(place: Place) {
             }
             begun.fetch_add(1, Ordering::Relaxed);
             let sleeper = sleeper.lock().unwrap().take();
-            sleeper.expect("it has begun").unpark();
+            sleeper.expect("the sleeper has begun").unpark();
         });
         assert_eq!(*order.lock().unwrap(), ["woken", "other", "other", "other"]);
     });

@@ -88,7 +88,7 @@ fn in_child(body: impl FnOnce()) -> Pid {
 /// The status by which a child has ended.
 fn status_of(child: Pid) -> i32 {
     let waited = blocking(move || waitpid(Some(child), WaitOptions::empty()));
-    let (_, status) = waited.unwrap().expect("it is waited for");
+    let (_, status) = waited.unwrap().expect("the child has a status");
     status
         .exit_status()
         .unwrap_or_else(|| panic!("a signal: {status:?}"))
@@ -326,7 +326,7 @@ fn a_fiber_that_returns_in_a_child_ends_it(place: Place) {
                 child
             });
             let child = forking.unwrap().join().unwrap();
-            let child = child.expect("nobody joins it in the child");
+            let child = child.expect("the parent alone joins the child");
             assert_eq!(status_of(child), if panics { FAILED } else { 0 });
             let mut text = String::new();
             reader.read_to_string(&mut text).unwrap();

@@ -295,9 +295,9 @@ fn after_a_choice(place: Place) {
             let choose = || {
                 let (_sender, silent) = mpsc::channel::<()>();
                 select! {
-                    readable(lasting) -> _ready => panic!("nobody writes"),
-                    readable(&other) -> _ready => panic!("nobody writes"),
-                    recv(&silent) => panic!("nobody sends"),
+                    readable(lasting) -> _ready => panic!("the socket is readable, but nothing was written"),
+                    readable(&other) -> _ready => panic!("the socket is readable, but nothing was written"),
+                    recv(&silent) => panic!("a message was received, but none was sent"),
                     after(Duration::from_millis(5)) => (),
                 }
             };

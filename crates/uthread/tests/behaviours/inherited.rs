@@ -77,7 +77,7 @@ fn both_kinds_are_taken_once_under_their_names(place: Place) {
         let all = take();
         let names = Vec::from_iter(all.iter().map(|inherited| &*inherited.name));
         assert_eq!(names, ["web", "control"]);
-        assert_eq!(take().len(), 0, "they have owners");
+        assert_eq!(take().len(), 0, "descriptors with owners were taken");
         for InheritedListener { socket, .. } in all {
             match socket {
                 InheritedSocket::Tcp(listener) => {

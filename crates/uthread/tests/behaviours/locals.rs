@@ -77,8 +77,8 @@ fn a_value_is_made_at_the_first_use_and_once(place: Place) {
 
 fn a_value_that_is_set_first_is_not_made(place: Place) {
     uthread::local! {
-        static CELL: Cell<u32> = panic!("it is made");
-        static REF_CELL: RefCell<u32> = panic!("it is made");
+        static CELL: Cell<u32> = panic!("the initial value is evaluated");
+        static REF_CELL: RefCell<u32> = panic!("the initial value is evaluated");
     }
     place.run(|| {
         let set = || {

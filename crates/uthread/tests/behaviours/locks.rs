@@ -189,7 +189,7 @@ fn a_mutex_that_is_taken_again_at_once_is_handed_over(place: Place) {
             yield_now();
             drop(guard);
             guard = mutex.lock().unwrap();
-            assert!(begin.elapsed() < Duration::from_secs(10), "it starves");
+            assert!(begin.elapsed() < Duration::from_secs(10), "the fiber starves");
         }
     });
 }
@@ -265,7 +265,7 @@ fn readers_queue_behind_a_waiting_writer(place: Place) {
     drop(first);
     writer.join().unwrap();
     for reader in readers {
-        assert_eq!(reader.join().unwrap(), 1, "it overtook the writer");
+        assert_eq!(reader.join().unwrap(), 1, "the reader overtook the writer");
     }
 }
 

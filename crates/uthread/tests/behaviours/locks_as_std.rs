@@ -96,12 +96,12 @@ fn locks_poison_as_in_std(place: Place) {
         let mut lock = sync::RwLock::new(1);
         panics(|| {
             let _reader = lock.read().unwrap();
-            panic!("as a reader");
+            panic!("a reader panics");
         });
         seen.push(text(lock.is_poisoned()));
         panics(|| {
             let _writer = lock.write().unwrap();
-            panic!("as a writer");
+            panic!("a writer panics");
         });
         seen.push(text(lock.is_poisoned()));
         seen.push(text(lock.read().is_err()));
@@ -113,7 +113,7 @@ fn locks_poison_as_in_std(place: Place) {
         panics(|| {
             let writer = lock.write().unwrap();
             let _reader = sync::RwLockWriteGuard::downgrade(writer);
-            panic!("as a reader again");
+            panic!("a downgraded writer panics");
         });
         seen.push(text(lock.is_poisoned()));
         seen.push(text(lock.into_inner()));

@@ -48,7 +48,7 @@ fn worker() -> Pid {
 fn keep_until(done: &AtomicBool) {
     let start = Instant::now();
     while !done.load(Ordering::Acquire) {
-        assert!(start.elapsed() < HANG, "nobody took over");
+        assert!(start.elapsed() < HANG, "no worker took over");
         hint::spin_loop();
     }
 }
@@ -88,9 +88,9 @@ fn goes_on_elsewhere(place: Place, waits: impl FnOnce(&dyn Fn(), &Arc<AtomicBool
         // With spare workers, more than two are at work.
         assert!(
             place.has_own_tls() || workers[0] == workers[1],
-            "it began on the worker that was kept then"
+            "the fiber did not begin on the worker that was kept then"
         );
-        assert_ne!(workers[1], workers[2], "it went on elsewhere");
+        assert_ne!(workers[1], workers[2], "the fiber did not continue elsewhere");
     });
 }
 

@@ -79,7 +79,7 @@ fn a_waiter_sees_the_value_that_another_sets(place: Place) {
             .start(move || {
                 // A first one that fails ends no wait.
                 let failed = catch_unwind(AssertUnwindSafe(|| {
-                    theirs.get_or_init(|| panic!("it fails"));
+                    theirs.get_or_init(|| panic!("the initialization fails"));
                 }));
                 assert!(failed.is_err());
                 theirs.set(7).unwrap();

@@ -238,7 +238,7 @@ fn the_value_is_one_event_of_a_choice(place: Place) {
         let received = receiving.start(move || {
             select! {
                 recv(&mut silent) -> nothing => nothing,
-                after(HANG) => panic!("it does not notice"),
+                after(HANG) => panic!("the receiver does not notice the end of the sender"),
             }
         });
         sending.start(move || drop(other)).join();

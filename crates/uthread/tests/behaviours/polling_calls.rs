@@ -172,7 +172,7 @@ fn receive_until_refused(begin: impl FnOnce()) -> io::Error {
     loop {
         match stream.read(&mut [0]) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            result => return result.expect_err("nobody sends"),
+            result => return result.expect_err("nothing was sent"),
         }
     }
 }

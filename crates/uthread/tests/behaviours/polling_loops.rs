@@ -71,7 +71,7 @@ fn looks_at_what_is_sent(place: Place) {
     let mut receiver = Some(receiver);
     lets_others_run(place, || {
         let Err(oneshot::TryRecvError::Empty(empty)) = receiver.take().unwrap().try_recv() else {
-            panic!("nobody sends");
+            panic!("the channel has a value, but none was sent");
         };
         receiver = Some(empty);
     });

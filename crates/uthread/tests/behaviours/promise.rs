@@ -115,14 +115,14 @@ fn a_promise_is_one_event_of_a_choice(place: Place) {
         let (promise, waiter) = channel();
         let (broken, never) = channel::<i32>();
         select! {
-            wait(&waiter) => panic!("it is not set yet"),
-            wait(&never) => panic!("it is not broken yet"),
+            wait(&waiter) => panic!("the promise is not set yet"),
+            wait(&never) => panic!("the promise is not broken yet"),
             default(SOON) => {}
         }
         let seen = waiting.start(move || {
             let seen = select! {
                 wait(&waiter) -> value => value.copied(),
-                wait(&never) => panic!("it is not broken yet"),
+                wait(&never) => panic!("the promise is not broken yet"),
             };
             (seen, never)
         });

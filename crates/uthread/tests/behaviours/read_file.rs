@@ -293,7 +293,7 @@ fn a_thousand_cancelled_calls_leave_no_file(place: Place) {
         for call in calls {
             match call.join() {
                 Ok(errno) => assert_eq!(errno, Errno::CANCELED),
-                Err(payload) => assert!(payload.is::<Cancelled>(), "it had not begun"),
+                Err(payload) => assert!(payload.is::<Cancelled>(), "the call had not begun, but has another payload"),
             }
         }
     }

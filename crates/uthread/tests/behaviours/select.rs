@@ -75,10 +75,10 @@ fn send_all(senders: &[SyncSender<usize>; 2], count: usize) {
         };
         sent.unwrap();
         let kept = [first, second].map(|value| value.is_some());
-        assert!(!kept[to], "it was sent, and is still here");
+        assert!(!kept[to], "the value was sent, but is still here");
         assert!(
             kept[1 - to] == (next[1 - to] < count),
-            "it was not sent, and is gone"
+            "the value was not sent, but is gone"
         );
         next[to] += 1;
     }
@@ -188,7 +188,7 @@ fn the_end_of_a_channel_is_an_event(place: Place) {
             let mut value = Some(7);
             select! {
                 send(&sender, &mut value) -> sent => sent,
-                after(HANG) => panic!("it does not notice"),
+                after(HANG) => panic!("the sender does not notice the end of the receiver"),
             }
         });
         receiving.start(move || drop(receiver)).join();
@@ -214,7 +214,7 @@ fn the_case_not_chosen_keeps_what_it_has(place: Place) {
                     assert_eq!(value, Ok(received[1]));
                     received[1] += 1;
                 }
-                send(&full, &mut unsent) => panic!("nobody receives"),
+                send(&full, &mut unsent) => panic!("a message was sent, but there is no receiver"),
             }
             assert_eq!(unsent, Some("unsent"));
         }
@@ -265,7 +265,7 @@ fn every_value_is_dropped_once(place: Place) {
                             let mut value = Some(Counted(Arc::clone(&drops)));
                             select! {
                                 send(&sender, &mut value) -> sent => drop(sent),
-                                after(HANG) => panic!("it waits for ever"),
+                                after(HANG) => panic!("the sender does not notice the end of the receiver"),
                             }
                             assert!(value.is_none());
                         });
@@ -319,19 +319,19 @@ fn times_are_events(place: Place) {
         let start = Instant::now();
         select! {
             after(HANG) => panic!("the later one"),
-            recv(&receiver) => panic!("nobody sends"),
+            recv(&receiver) => panic!("a message was received, but none was sent"),
             after(SOON) => assert!(start.elapsed() >= SOON),
             default(HANG) => panic!("the latest one"),
         }
         let deadline = Instant::now() + SOON;
         select! {
-            recv(&receiver) => panic!("nobody sends"),
+            recv(&receiver) => panic!("a message was received, but none was sent"),
             at(deadline) => assert!(Instant::now() >= deadline),
             after(Duration::MAX) => panic!("an age has passed"),
         }
         select! {
             at(start) => {}
-            default => panic!("it has passed"),
+            default => panic!("the deadline has passed, but the default was chosen"),
         }
     });
 }

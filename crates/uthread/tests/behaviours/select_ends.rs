@@ -55,7 +55,7 @@ fn the_end_of_a_fiber_is_selected(place: Place) {
             });
             select! {
                 ended(&mut fiber) => assert_eq!(fiber.join().unwrap(), 7),
-                after(HANG) => panic!("it does not end"),
+                after(HANG) => panic!("the fiber does not end"),
             }
             let mut panicking = spawn(|| std::panic::resume_unwind(Box::new("a bug")));
             select! { ended(&mut panicking) => {} };
@@ -71,11 +71,11 @@ fn a_handle_is_as_before_if_another_arm_is_selected(place: Place) {
         let mut fiber = spawn(move || ending.recv().unwrap());
         for _ in 0..3 {
             select! {
-                ended(&mut fiber) => panic!("it waits"),
+                ended(&mut fiber) => panic!("the fiber ended while it waits"),
                 after(SHORT) => {}
             }
             select! {
-                ended(&mut fiber) => panic!("it waits"),
+                ended(&mut fiber) => panic!("the fiber ended while it waits"),
                 default => {}
             }
         }
@@ -135,14 +135,14 @@ fn the_end_of_a_process_is_selected(place: Place) {
     place.run(|| {
         let mut sleeping = Command::new("sleep").arg("3600").spawn().unwrap();
         select! {
-            exited(&sleeping) => panic!("it sleeps"),
+            exited(&sleeping) => panic!("the process ended while it sleeps"),
             after(SHORT) => {}
         }
         sleeping.kill().unwrap();
         for _ in 0..2 {
             select! {
                 exited(&sleeping) -> exited => exited.unwrap(),
-                after(HANG) => panic!("it is killed"),
+                after(HANG) => panic!("the process was killed, but has not exited"),
             }
             assert!(!sleeping.wait().unwrap().success());
         }
@@ -155,7 +155,7 @@ fn a_signal_is_selected(place: Place) {
         let (sender, receiver) = mpsc::channel();
         for signal in [Signal::USR1, Signal::USR2] {
             select! {
-                recv(&mut signals) => panic!("nobody has sent it"),
+                recv(&mut signals) => panic!("a signal was received, but none was sent"),
                 after(SHORT) => {}
             }
             let sending = thread::spawn(move || {

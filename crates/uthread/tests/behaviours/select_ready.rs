@@ -69,7 +69,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
 fn empty(mut stream: &UnixStream) {
     while is_readable(stream) {
         let count = stream.read(&mut [0; 1 << 16]).unwrap();
-        assert!(count > 0, "it has ended");
+        assert!(count > 0, "the stream has ended");
     }
 }
 
@@ -91,7 +91,7 @@ where
     let (sender, receiver) = channel();
     let choose = move || {
         select! {
-            readable(fd) => panic!("nobody has written"),
+            readable(fd) => panic!("the socket is readable, but nothing was written"),
             recv(&receiver) -> value => value,
         }
     };
@@ -118,7 +118,7 @@ fn ready_arms_are_chosen_at_once(place: Place) {
         let mut ready = arms::readable(&ours);
         assert_eq!(arms::try_select(&mut [&mut ready]), Some(0));
         assert!(ready.take().unwrap().is_ok());
-        assert_eq!((&ours).read(&mut [0; 2]).unwrap(), 1, "it was taken");
+        assert_eq!((&ours).read(&mut [0; 2]).unwrap(), 1, "the byte was taken");
     });
 }
 
@@ -128,12 +128,12 @@ fn arms_that_are_not_ready_are_not_chosen(place: Place) {
         assert!(!is_readable(&ours) && !is_writable(&ours));
         let start = Instant::now();
         select! {
-            readable(&ours) => panic!("nobody has written"),
-            writable(&ours) => panic!("nobody has read"),
+            readable(&ours) => panic!("the socket is readable, but nothing was written"),
+            writable(&ours) => panic!("the socket is writable, but its buffer is full"),
             default(SOON) => assert!(start.elapsed() >= SOON),
         }
         select! {
-            readable(&peer) if false => panic!("it does not take part"),
+            readable(&peer) if false => panic!("a disabled arm was chosen"),
             default => {}
         }
         await_readable(&peer).unwrap();
@@ -225,7 +225,7 @@ fn one_socket_may_be_waited_for_both_ways(place: Place) {
             select! {
                 readable(&ours) -> ready => ready.map(|()| "readable"),
                 writable(&ours) -> ready => ready.map(|()| "writable"),
-                after(HANG) => panic!("it is neither"),
+                after(HANG) => panic!("the socket is neither readable nor writable"),
             }
         };
         let write = || (&peer).write_all(b"x").unwrap();
@@ -283,7 +283,7 @@ fn another_case_may_come_first_and_takes_no_readiness_along(place: Place) {
             let choose = move || {
                 select! {
                     recv(&mut settled) -> value => value,
-                    readable(socket) => panic!("nobody has written"),
+                    readable(socket) => panic!("the socket is readable, but nothing was written"),
                 }
             };
             let send = || settle.send(round).unwrap();
@@ -383,7 +383,7 @@ fn several_may_wait_for_one_socket(place: Place) {
             .collect();
         for _ in 0..CONNECTIONS {
             TcpStream::connect(address).unwrap();
-            accepted.recv_timeout(HANG).expect("nobody accepts");
+            accepted.recv_timeout(HANG).expect("the connection was not accepted");
         }
         for (accepts, stop) in accepting {
             drop(stop);
@@ -397,7 +397,7 @@ fn a_wait_ends_in_time(place: Place) {
         let (ours, mut peer) = pair();
         let start = Instant::now();
         select! {
-            readable(&ours) => panic!("nobody has written"),
+            readable(&ours) => panic!("the socket is readable, but nothing was written"),
             after(SOON) => assert!(start.elapsed() >= SOON),
         }
         let mut ready = arms::readable(&ours);
@@ -437,7 +437,7 @@ fn nothing_is_left_of_many_choices(place: Place) {
                     another_comes_first(place, socket, round);
                 }
                 select! {
-                    readable(socket) => panic!("nobody has written"),
+                    readable(socket) => panic!("the socket is readable, but nothing was written"),
                     after(Duration::from_micros(1)) => {}
                 }
             };

@@ -58,7 +58,7 @@ const SOON: Duration = Duration::from_millis(3);
 fn wait_for_either(socket: &TcpStream, silent: &Receiver<()>) {
     select! {
         readable(socket) -> ready => ready.unwrap(),
-        recv(silent) => panic!("nobody sends"),
+        recv(silent) => panic!("a message was received, but none was sent"),
     }
 }
 
@@ -85,13 +85,13 @@ fn a_choice_leaves_nothing_behind(place: Place) {
     place.run(|| {
         let (sender, receiver) = sync_channel(0);
         select! {
-            recv(&receiver) => panic!("nobody sends"),
+            recv(&receiver) => panic!("a message was received, but none was sent"),
             default(SOON) => {}
         }
         assert_eq!(sender.try_send(1), Err(TrySendError::Full(1)));
         let mut value = Some(2);
         select! {
-            send(&sender, &mut value) => panic!("nobody receives"),
+            send(&sender, &mut value) => panic!("a message was sent, but there is no receiver"),
             after(SOON) => {}
         }
         assert_eq!(value, Some(2));
@@ -107,7 +107,7 @@ fn a_choice_leaves_nothing_behind(place: Place) {
             })
         };
         select! {
-            send(&sender, &mut value) => panic!("nobody receives"),
+            send(&sender, &mut value) => panic!("a message was sent, but there is no receiver"),
             recv(&others) -> value => assert_eq!(value, Ok(3)),
         }
         assert_eq!(value, Some(2));
@@ -127,7 +127,7 @@ fn a_fiber_that_never_waits_does_not_starve_its_neighbours(place: Place) {
     let (_sender, receiver) = channel::<()>();
     assert_neighbour_runs(place, move || {
         select! {
-            recv(&receiver) => panic!("nobody sends"),
+            recv(&receiver) => panic!("a message was received, but none was sent"),
             default => {}
         }
     });
@@ -140,7 +140,7 @@ fn a_fiber_that_never_waits_does_not_starve_its_neighbours(place: Place) {
     let (ours, _peer) = pair();
     assert_neighbour_runs(place, move || {
         select! {
-            readable(&ours) => panic!("nobody has written"),
+            readable(&ours) => panic!("the socket is readable, but nothing was written"),
             default => {}
         }
     });
@@ -155,7 +155,7 @@ fn a_choice_meets_calls_that_do_not_wait(place: Place) {
             let mut value = Some(1);
             select! {
                 send(&sender, &mut value) -> sent => sent,
-                after(HANG) => panic!("nobody received"),
+                after(HANG) => panic!("the message was not received"),
             }
         }
     });
@@ -168,11 +168,11 @@ fn a_choice_meets_calls_that_do_not_wait(place: Place) {
     let chosen = place.spawn_waiting(&runtime, move || {
         select! {
             recv(&receiver) -> value => (value, receiver),
-            recv(&silent) => panic!("nobody sends there"),
+            recv(&silent) => panic!("a message was received, but none was sent"),
         }
     });
     assert_eq!(sender.try_send(2), Ok(()), "to the receiver that chooses");
-    assert!(sender.try_send(3).is_err(), "it takes one");
+    assert!(sender.try_send(3).is_err(), "the channel takes more than one");
     let (value, receiver) = chosen.join().unwrap();
     assert_eq!(value, Ok(2));
     assert_eq!(sender.try_send(4), Err(TrySendError::Full(4)));
@@ -193,7 +193,7 @@ fn a_sender_that_chooses_keeps_its_place_in_the_line(place: Place) {
                         let mut value = Some(number);
                         select! {
                             send(&sender, &mut value) -> sent => sent.unwrap(),
-                            after(HANG) => panic!("it waits for ever"),
+                            after(HANG) => panic!("the message was not received"),
                         }
                     }
                 })
@@ -241,7 +241,7 @@ fn cancelled_fibers_are_unwound_and_the_socket_stays_usable(place: Place) {
         let choosing = place.spawn_waiting(&runtime, move || wait_for_either(&theirs, &silent));
         choosing.cancel();
         assert!(is_cancelled(choosing));
-        assert_eq!(Arc::strong_count(&ours), 1, "it was not unwound");
+        assert_eq!(Arc::strong_count(&ours), 1, "the fiber was not unwound");
         peer.write_all(&[round]).unwrap();
         let theirs = Arc::clone(&ours);
         let read = runtime.run(move || {
@@ -383,10 +383,10 @@ fn a_choice_may_wait_in_a_destructor(place: Place) {
         let _in_drop = InDrop(|| {
             select! {
                 readable(&ours) -> ready => ready.unwrap(),
-                recv(&receiver) => panic!("nobody sends"),
+                recv(&receiver) => panic!("a message was received, but none was sent"),
             }
         });
-        panic!("it unwinds, and waits meanwhile");
+        panic!("the fiber waits as it unwinds");
     });
     peer.write_all(b"x").unwrap();
     let payload = fiber.join().unwrap_err();
@@ -406,7 +406,7 @@ fn a_shield_holds_off_cancellation_and_the_end_of_the_runtime(place: Place) {
                 (&ours).read_exact(&mut [0]).unwrap();
                 // Begun after the end of the runtime has begun.
                 select! {
-                    readable(&ours) => panic!("nobody has written"),
+                    readable(&ours) => panic!("the socket is readable, but nothing was written"),
                     recv(&receiver) -> value => value.unwrap(),
                 }
             })

@@ -78,7 +78,7 @@ fn compute_until_told(stalls: &Receiver<Stall>) -> Stall {
         if let Ok(stall) = stalls.try_recv() {
             return stall;
         }
-        assert!(start.elapsed() < HANG, "nobody noticed");
+        assert!(start.elapsed() < HANG, "the stall was not reported");
     }
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn blocked_until(
     };
     release();
     fibers.join().unwrap();
-    told.expect("nobody noticed")
+    told.expect("the stall was not reported")
 }
 
 fn a_fiber_blocked_by_a_lock_of_std_is_told_so(place: Place) {
@@ -245,7 +245,7 @@ fn workers_kept_from_fibers_that_have_not_started_are_named(place: Place) {
         let unstarted = from_outside.then(|| runtime.spawn(|| ()));
         let stall = stalls.recv_timeout(HANG);
         told.store(true, Ordering::Relaxed);
-        let stall = stall.expect("nobody noticed");
+        let stall = stall.expect("the stall was not reported");
         assert_eq!(stall.cause, StallCause::Runs);
         assert!(stall.duration >= THRESHOLD, "{stall}");
         for fiber in spinners.into_iter().chain(unstarted) {
@@ -336,7 +336,7 @@ fn a_fiber_whose_panic_is_printed_for_long_is_no_stall(place: Place) {
         let (runtime, stalls) = watched(place);
         runtime.run(|| {
             let waits = waiting();
-            spawn(|| panic!("it takes long to print"))
+            spawn(|| panic!("this text takes long to print"))
                 .join()
                 .unwrap_err();
             waits.join().unwrap();

@@ -183,7 +183,7 @@ fn a_deadline_ends_a_call_that_no_thread_has_begun(place: Place) {
         assert_eq!(errno(created), ELAPSED);
         assert_eq!(timeout(SHORT, || blocking(|| ())), Err(Elapsed));
         busy.end();
-        assert!(!path.exists(), "it ran later");
+        assert!(!path.exists(), "the call ran later");
     });
 }
 
@@ -309,7 +309,7 @@ fn an_operation_of_the_driver_ends_too(place: Place) {
             let cancelled = cancelled.map_or(CANCELLED, errno);
             assert_eq!(cancelled, CANCELLED);
             busy.end();
-            assert!(!path.exists(), "it ran later");
+            assert!(!path.exists(), "the call ran later");
         } else {
             late.unwrap();
         }

@@ -77,7 +77,7 @@ fn a_join_waits_for_destructors_of_thread_locals(place: Place) {
             let dropped = Arc::clone(dropped);
             let panics = move || {
                 tell_late(&dropped);
-                panic!("it fails");
+                panic!("the fiber panics");
             };
             assert!(spawn(panics).join().is_err());
         });

@@ -192,7 +192,7 @@ fn a_datagram_that_nobody_takes_is_told_by_the_next_call(place: Place) {
         let theirs = bound();
         theirs
             .send_to(b"!", ours.local_addr().unwrap())
-            .expect("it is not connected");
+            .expect("the socket sends to any address");
         ours.connect(theirs.local_addr().unwrap()).unwrap();
         ours.send(b"hello").unwrap();
         assert_eq!(theirs.recv(&mut [0; 9]).unwrap(), 5);

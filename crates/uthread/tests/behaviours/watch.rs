@@ -112,14 +112,14 @@ fn a_change_is_seen_once_by_each_receiver(place: Place) {
         sender.send(2).unwrap();
         let mut third = second.clone();
         let fourth = sender.subscribe();
-        assert_eq!(fourth.has_changed(), Ok(false), "it starts with the value");
+        assert_eq!(fourth.has_changed(), Ok(false), "a new receiver has not seen the value");
         assert_eq!(*first.borrow(), 2);
-        assert_eq!(first.has_changed(), Ok(true), "it has only looked");
+        assert_eq!(first.has_changed(), Ok(true), "a look has marked the value as seen");
         assert_eq!(first.changed().as_deref(), Ok(&2));
         assert_eq!(first.has_changed(), Ok(false));
         assert_eq!(*second.borrow_and_update(), 2);
         assert_eq!(second.has_changed(), Ok(false));
-        assert_eq!(third.changed().as_deref(), Ok(&2), "it was not seen before");
+        assert_eq!(third.changed().as_deref(), Ok(&2), "the value was seen before");
         sender.send(2).unwrap();
         assert_eq!(first.has_changed(), Ok(true), "also if it is equal");
     });
@@ -237,7 +237,7 @@ fn a_snapshot_stays_as_it_was(place: Place) {
         drop(first);
         assert_eq!(dropped(), 1);
         assert!(sender.send(value()).is_ok());
-        assert_eq!(dropped(), 2, "nobody holds the second");
+        assert_eq!(dropped(), 2, "the second value is held");
         drop(sender);
         drop(receiver);
         assert_eq!(dropped(), 3);

@@ -66,7 +66,7 @@ pub(super) fn drive(mut engine: impl Engine, work: &Work) -> io::Result<Tally> {
         engine.wait(least, &mut done)?;
         let now = Instant::now();
         for Done { slot, result } in done.drain(..) {
-            let (request, begin) = requests[slot].take().expect("it had a request");
+            let (request, begin) = requests[slot].take().expect("the slot had a request");
             blocks::check(request, result, engine.buffer(slot))?;
             tally.record(request, now - begin);
             idle.push(slot);

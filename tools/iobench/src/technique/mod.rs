@@ -146,7 +146,7 @@ pub(crate) fn perform(technique: Technique, load: &Load) -> io::Result<Tally> {
         let others: Vec<_> = works.map(start).collect();
         let mut tally = on_this_thread(technique, &first)?;
         for other in others {
-            tally.add(&other.join().expect("it does not panic")?);
+            tally.add(&other.join().expect("the thread does not panic")?);
         }
         Ok(tally)
     })

@@ -100,7 +100,7 @@ impl Study {
     pub fn absent(name: &str, reason: &str) -> Study {
         let title = format!("Not measured: {name}");
         let plan = results::Study::new([name, &title, reason], vec![], vec![], vec![]);
-        Study::new(plan, 0.0, |_| unreachable!("it has no cells"))
+        Study::new(plan, 0.0, |_| unreachable!("the study has no cells"))
     }
 }
 

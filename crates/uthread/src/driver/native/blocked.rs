@@ -238,6 +238,6 @@ mod tests {
         }
         stop.store(true, Ordering::Relaxed);
         thread.join().unwrap();
-        assert_eq!(task.blocked(), None, "it has ended");
+        assert_eq!(task.blocked(), None, "the task has ended, but is blocked");
     }
 }

@@ -353,7 +353,7 @@ fn flush(ring: &mut Uring) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     ring.flush();
     while !ring.is_flushed() {
-        assert!(Instant::now() < deadline, "it is not taken");
+        assert!(Instant::now() < deadline, "the completion is not taken");
     }
 }
 

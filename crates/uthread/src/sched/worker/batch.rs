@@ -32,7 +32,7 @@ impl Worker {
         } else if ready.is_ordered() {
             debug_assert!(
                 !self.sleep.is_searching(),
-                "it must end its search before it runs what any worker may take"
+                "a worker must end its search before it runs what any worker may take"
             );
             self.run_short_batch(|_| self.queues.next_by_priority(self));
         } else if ready.has_spent() {

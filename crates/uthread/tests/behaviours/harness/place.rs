@@ -217,7 +217,7 @@ impl Place {
             return thread::scope(|scope| {
                 let caller = scope.spawn(call);
                 waits();
-                assert!(!caller.is_finished(), "it does not wait");
+                assert!(!caller.is_finished(), "the caller does not wait");
                 event();
                 caller.join().unwrap()
             });
@@ -225,7 +225,7 @@ impl Place {
         uthread::scope(|scope| {
             let caller = scope.spawn(call);
             waits();
-            assert!(!caller.is_finished(), "it does not wait");
+            assert!(!caller.is_finished(), "the caller does not wait");
             event();
             caller.join().unwrap()
         })

@@ -25,7 +25,7 @@ pub(crate) fn lets_others_run(place: Place, mut call: impl FnMut()) {
                 break;
             }
             let has_time = place.has_own_tls() && begin.elapsed() < TIME_MAX;
-            assert!(calls < CALLS_MAX || has_time, "it keeps the worker");
+            assert!(calls < CALLS_MAX || has_time, "the fiber keeps the worker");
         }
     });
 }

@@ -13,8 +13,8 @@ pub(crate) fn await_readable(fd: &impl AsFd) -> io::Result<()> {
     let (_sender, silent) = channel::<()>();
     select! {
         readable(fd) -> ready => ready,
-        recv(&silent) => panic!("nobody sends"),
-        after(HANG) => panic!("it is not"),
+        recv(&silent) => panic!("a message was received, but none was sent"),
+        after(HANG) => panic!("the descriptor is not ready"),
     }
 }
 
@@ -22,9 +22,9 @@ pub(crate) fn await_readable(fd: &impl AsFd) -> io::Result<()> {
 pub(crate) fn await_writable(fd: &impl AsFd) -> io::Result<()> {
     let (_sender, silent) = channel::<()>();
     select! {
-        recv(&silent) => panic!("nobody sends"),
+        recv(&silent) => panic!("a message was received, but none was sent"),
         writable(fd) -> ready => ready,
-        after(HANG) => panic!("it is not"),
+        after(HANG) => panic!("the descriptor is not ready"),
     }
 }
 

@@ -351,7 +351,7 @@ fn a_flag_that_is_refused_is_used_again_once_a_test_succeeds() {
         return eprintln!("left out: the kernel does not refuse the flag");
     }
     urgent(&ring).on_test(-libc::EINVAL);
-    assert!(!urgent(&ring).is_used(), "it is still refused");
+    assert!(!urgent(&ring).is_used(), "the feature is used, but refused");
     urgent(&ring).on_test(0);
     assert!(urgent(&ring).is_used());
 }
