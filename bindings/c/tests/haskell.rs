@@ -14,6 +14,9 @@ const PACKAGES: [&str; 4] = ["network", "tasty", "tasty-hunit", "tasty-quickchec
 /// Time within which a program starts on a busy machine.
 const START_MAX: Duration = Duration::from_secs(30);
 
+/// Number of connections that are reset: the server may be killed before it notices the last.
+const RESETS: usize = 20;
+
 /// Returns `true` if the tests can be compiled, and otherwise says why not.
 fn is_installed() -> bool {
     let has = |package: &&str| {
@@ -152,6 +155,12 @@ fn request(stream: &mut TcpStream, paths: &[&str], body: &str, expected: usize) 
     text
 }
 
+/// Sends a request, and closes the connection with a part of the response unread, which resets it.
+fn reset(mut stream: TcpStream) {
+    stream.write_all(b"GET /page HTTP/1.1\r\n\r\n").unwrap();
+    stream.read_exact(&mut [0]).unwrap();
+}
+
 #[test]
 fn the_web_server_answers_by_each_manager() {
     if !is_installed() {
@@ -182,12 +191,22 @@ fn the_web_server_answers_by_each_manager() {
         let server = Command::new(&program)
             .args([manager, &port.to_string()])
             .arg(&files)
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let _server = Running(server);
+        let mut server = Running(server);
         let mut stream = connect(port);
         let page = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\na page";
         let text = request(&mut stream, &["/page", "/none", "/page"], page, 2);
         assert!(text.contains("HTTP/1.1 404"), "{manager}: {text}");
+        for _ in 0..RESETS {
+            reset(connect(port));
+        }
+        request(&mut stream, &["/page"], page, 1);
+        server.0.kill().unwrap();
+        let mut errors = String::new();
+        let mut stderr = server.0.stderr.take().unwrap();
+        stderr.read_to_string(&mut errors).unwrap();
+        assert_eq!(errors, "", "{manager}: a reset connection is no error");
     }
 }

@@ -6,8 +6,8 @@
 module Main (main) where
 
 import Control.Concurrent (forkIO)
-import Control.Exception (IOException, bracket, finally, try)
-import Control.Monad (forever, unless, void)
+import Control.Exception (IOException, bracket, finally, handleJust, try)
+import Control.Monad (forever, guard, unless, void)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Char8
@@ -15,6 +15,7 @@ import qualified Network.Socket as Network
 import qualified Network.Socket.ByteString as Network
 import System.Environment (getArgs)
 import System.Exit (die)
+import System.IO.Error (isResourceVanishedError)
 
 import qualified Network.UThread.File as File
 import qualified Network.UThread.Socket as Ring
@@ -62,9 +63,9 @@ eventManager folder listener = forever $ do
     serve (Network.recv connection 4096) (Network.sendAll connection) (ByteString.readFile . name)
       `finally` Network.close connection
 
--- | Answers the requests of a connection.
+-- | Answers the requests of a connection, until the peer closes or resets it.
 serve :: IO ByteString -> (ByteString -> IO ()) -> (ByteString -> IO ByteString) -> IO ()
-serve receive send readFile' = loop ByteString.empty
+serve receive send readFile' = handleJust (guard . isResourceVanishedError) pure (loop ByteString.empty)
   where
     loop before = do
       let (header, rest) = ByteString.breakSubstring "\r\n\r\n" before
