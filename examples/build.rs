@@ -25,7 +25,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The text without the documentation of its module, which `include!` refuses.
+/// Returns the text without the documentation of its module, which `include!` refuses.
 fn includable(text: &str) -> String {
     let lines = text.lines().skip_while(|line| line.starts_with("//!"));
     lines.map(|line| format!("{line}\n")).collect()

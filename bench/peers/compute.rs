@@ -44,8 +44,8 @@ impl Compute {
     }
 }
 
-/// Xorshift: each operation needs the result of the one before, so no compiler makes it faster than
-/// another.
+/// Runs `steps` steps of Xorshift: each operation needs the result of the one before, so no
+/// compiler makes it faster than another.
 #[inline(never)]
 fn run_steps(steps: u64) {
     let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);

@@ -17,7 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// The value that a request reads.
 pub(crate) const ONE: [u8; 8] = 1_u64.to_ne_bytes();
 
-/// An eventfd that as many requests can read as there are numbers of 32 bits.
+/// Returns an eventfd that as many requests can read as there are numbers of 32 bits.
 pub(crate) fn full(flags: EventfdFlags) -> io::Result<OwnedFd> {
     let flags = flags | EventfdFlags::SEMAPHORE | EventfdFlags::CLOEXEC;
     Ok(eventfd(u32::MAX, flags)?)
@@ -45,7 +45,7 @@ fn wait_for_line() -> io::Result<()> {
     Ok(())
 }
 
-/// CPU time of this process, its threads in the kernel included.
+/// Returns the CPU time of this process, including its threads in the kernel.
 pub(crate) fn cpu_ns() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64

@@ -8,7 +8,8 @@ use super::join;
 /// Pieces below this are sorted by one fiber: some 100 us.
 const SORTED_ALONE_MAX: usize = 5_000;
 
-/// Milliseconds for the 38th Fibonacci number, forked down to the 20th.
+/// Computes the 38th Fibonacci number, forked down to the 20th, and returns the milliseconds it
+/// takes.
 pub(crate) fn fib_38() -> f64 {
     let begin = Instant::now();
     black_box(fib(38));
@@ -30,7 +31,7 @@ fn fib_alone(n: u64) -> u64 {
     black_box(fib_alone(n - 1)) + fib_alone(n - 2)
 }
 
-/// Milliseconds to sort so many numbers, by halves around a pivot.
+/// Sorts `count` numbers, by halves around a pivot, and returns the milliseconds it takes.
 pub(crate) fn sort(count: usize) -> f64 {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut numbers: Vec<u64> = (0..count)

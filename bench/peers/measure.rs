@@ -7,7 +7,7 @@ pub(crate) fn report<const FIGURES: usize>(figures: [f64; FIGURES]) {
     println!("{}", figures.map(|figure| format!("{figure:.1}")).join(" "));
 }
 
-/// Nanoseconds for each of the operations since `begin`.
+/// Returns the nanoseconds for each of the operations since `begin`.
 pub(crate) fn per_operation(begin: Instant, operations: usize) -> f64 {
     begin.elapsed().as_nanos() as f64 / operations as f64
 }
@@ -24,7 +24,8 @@ pub(crate) fn resident_bytes() -> usize {
     pages * 4096
 }
 
-/// The bytes for each of those by which that has grown since it was `before`.
+/// Returns by how many bytes the resident memory has grown since it was `before`, for each of
+/// `count`.
 pub(crate) fn growth_per(before: usize, count: usize) -> f64 {
     (resident_bytes() as f64 - before as f64) / count as f64
 }

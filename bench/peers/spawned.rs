@@ -103,7 +103,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// For so many; who receives learns that all have begun.
+    /// Creates a gate for `count` threads, and the receiver of the message that all have begun.
     fn new(count: usize) -> (Arc<Gate>, Receiver<()>) {
         let (last, all_begun) = sync_channel(1);
         let gate = Gate {

@@ -86,7 +86,7 @@ struct Build {
     wall: Duration,
 }
 
-/// Measures, and prints a table.
+/// Measures the builds and prints a table.
 pub(crate) fn run(root: &Path) -> io::Result<()> {
     let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let folder = root.join(target).join("build-cost");

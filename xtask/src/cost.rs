@@ -30,7 +30,8 @@ const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX_Usable,-AVX2_Usable,-AVX,-AVX2,-AV
 /// An operation with its count.
 type Count = (String, f64);
 
-/// Measures, and compares with the committed counts, or writes them. Returns whether they agree.
+/// Measures the counts and compares them with the committed ones, or writes them. Returns whether
+/// they agree.
 pub(crate) fn run(root: &Path, writes: bool) -> io::Result<bool> {
     if !is_available() {
         let what = "valgrind is not installed: it counts the instructions (Debian: apt-get install valgrind)";

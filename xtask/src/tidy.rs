@@ -35,6 +35,8 @@ mod language;
 
 mod messages;
 
+mod verbs;
+
 mod links;
 
 mod commands;
@@ -61,7 +63,7 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 20] = [
+const CHECKS: [Check; 21] = [
     opening::check,
     layers::check,
     cycles::check,
@@ -82,6 +84,7 @@ const CHECKS: [Check; 20] = [
     figures::check,
     language::check,
     messages::check,
+    verbs::check,
 ];
 
 /// Returns all findings below `root`, sorted by place.

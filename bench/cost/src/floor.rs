@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use corosensei::{Coroutine, CoroutineResult};
 
-/// A switch to a coroutine and back.
+/// Switches to a coroutine and back, `count` times.
 pub(crate) fn switches(count: usize) {
     let mut coroutine = Coroutine::new(|yielder, ()| {
         loop {
@@ -17,7 +17,7 @@ pub(crate) fn switches(count: usize) {
     }
 }
 
-/// An allocation of 256 bytes, and its release.
+/// Allocates and releases 256 bytes, `count` times.
 pub(crate) fn allocations(count: usize) {
     for number in 0..count {
         drop(black_box(Box::new([number; 32])));

@@ -66,7 +66,7 @@ impl Operation {
     }
 }
 
-/// One yield of one of two fibers.
+/// Yields `count` times in total, in two fibers by turns.
 pub(crate) fn yields(count: usize) {
     let each = count / 2;
     let other = spawn(move || repeat(each, yield_now));
@@ -74,7 +74,7 @@ pub(crate) fn yields(count: usize) {
     other.join().expect("the fiber yields and ends");
 }
 
-/// One spawn and join, in batches.
+/// Spawns and joins `count` fibers, in batches.
 pub(crate) fn spawns(count: usize) {
     let mut handles = Vec::with_capacity(SPAWN_BATCH);
     for _ in 0..count / SPAWN_BATCH {
@@ -85,7 +85,7 @@ pub(crate) fn spawns(count: usize) {
     }
 }
 
-/// Two parks and two wake-ups: a fiber wakes another and waits for its answer.
+/// Wakes up another fiber and waits for its answer, `count` times: two parks and two wake-ups each.
 pub(crate) fn parks(count: usize) {
     let caller = thread::current();
     let other = spawn(move || {
@@ -101,7 +101,7 @@ pub(crate) fn parks(count: usize) {
     other.join().expect("the fiber answers and ends");
 }
 
-/// A message and its answer, through channels with one place.
+/// Sends `count` messages and receives their answers, through channels with one place.
 pub(crate) fn messages(count: usize) {
     let (ping, pings) = sync_channel(1);
     let (pong, pongs) = sync_channel(1);
@@ -141,7 +141,7 @@ pub(crate) fn timers(count: usize) {
     other.join().expect("the fiber wakes the caller and ends");
 }
 
-/// Sixteen bytes to a fiber and back, through a TCP connection.
+/// Sends sixteen bytes to a fiber and back through a TCP connection, `count` times.
 pub(crate) fn echoes(count: usize) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener.local_addr().expect("the listener is bound");

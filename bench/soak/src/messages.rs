@@ -222,7 +222,7 @@ impl Stage {
     }
 }
 
-/// FNV-1a, by words.
+/// Computes the FNV-1a hash, by words.
 fn checksum(fields: &[u64; 3], contents: &[u8]) -> u64 {
     let words = contents.chunks(8).map(|chunk| {
         let mut word = [0; 8];

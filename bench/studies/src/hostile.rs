@@ -32,9 +32,9 @@ pub(crate) struct Attack {
 }
 
 impl Attack {
-    /// Starts, on these CPUs, this many clients with slow headers, and clients that request
-    /// `/{file}` and never read. Without clients the thread wakes up as often, so that it keeps its
-    /// CPU equally awake.
+    /// Starts this many clients with slow headers, and clients that request `/{file}` and never
+    /// read, on these CPUs. Without clients the thread wakes up as often, so that it keeps its CPU
+    /// equally awake.
     pub(crate) fn start(
         address: SocketAddr,
         clients: [u32; 2],

@@ -128,9 +128,9 @@ mod tests {
     use super::*;
     use crate::sample::committed;
 
-    /// The committed report has the lines that the program wrote when it was measured.
     #[test]
     fn the_lines_of_a_report_are_found_again() {
+        // The committed report has the lines that the program wrote when it was measured.
         let results = committed();
         assert_eq!(results.summary.len(), headlines().len() + 4);
         assert_eq!(markdown(&results), results.summary);

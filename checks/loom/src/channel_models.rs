@@ -25,7 +25,7 @@ impl Drop for Sender {
     }
 }
 
-/// A channel with the one sender that it begins with.
+/// Creates a channel with the one sender that it begins with.
 fn channel(bound: usize) -> (Sender, Arc<Channel<u32>>) {
     let channel = Arc::new(Channel::new(bound));
     (Sender(Arc::clone(&channel)), channel)
@@ -39,7 +39,8 @@ fn send_all(sender: Sender, values: std::ops::Range<u32>) -> JoinHandle<()> {
     })
 }
 
-/// Otherwise a receiver would sleep beside a value, a sender beside room, or either for the other.
+/// Catches a receiver that sleeps beside a value, a sender that sleeps beside room, and two that
+/// each sleep until the other moves.
 #[test]
 fn values_arrive_in_order_and_then_the_end() {
     for bound in [0, 1, 2] {
@@ -55,7 +56,7 @@ fn values_arrive_in_order_and_then_the_end() {
     }
 }
 
-/// Otherwise the receiver would rely on a wake-up that one sender thought the other had sent.
+/// Catches a wake-up that one sender does not send because it relies on the other's.
 #[test]
 fn two_senders_lose_nothing() {
     for bound in [0, 1] {
@@ -74,8 +75,8 @@ fn two_senders_lose_nothing() {
     }
 }
 
-/// Otherwise a value would stay in the queue beside a receiver that waits, because the receiver
-/// that was woken found another.
+/// Catches a value that stays in the queue beside a receiver that waits, because the receiver that
+/// was woken found another.
 #[test]
 fn two_receivers_share_the_values() {
     for bound in [0, 1] {
@@ -94,8 +95,8 @@ fn two_receivers_share_the_values() {
     }
 }
 
-/// Otherwise one of two senders would wait on for a receiver that is gone, or a value be delivered
-/// and come back as well.
+/// Catches one of two senders that waits on for a receiver that is gone, and a value that is
+/// delivered and also comes back.
 #[test]
 fn a_receiver_that_goes_ends_every_wait() {
     for bound in [0, 1] {
@@ -118,8 +119,8 @@ fn a_receiver_that_goes_ends_every_wait() {
     }
 }
 
-/// A receiver gives up, because of `end`, just when a value is handed to it. Otherwise a rendezvous
-/// would have taken place for the sender alone.
+/// Lets a receiver give up, because of `end`, just when a value is handed to it. Catches a
+/// rendezvous that takes place for the sender alone.
 fn check_receiver_that_gives_up(end: fn(&Ending, &Thread), error: RecvTimeoutError) {
     check(PREEMPTIONS_MAX_OF_THREE, move || {
         let (sender, receiver) = channel(0);
@@ -158,8 +159,8 @@ fn a_receiver_keeps_what_it_was_handed_at_its_deadline() {
     check_receiver_that_gives_up(Ending::pass_deadline, RecvTimeoutError::Timeout);
 }
 
-/// A sender whose runtime ends leaves the line just when its value is taken. Otherwise the value
-/// would be there twice, or a sender behind it wait for a turn that has passed.
+/// Lets a sender whose runtime ends leave the line just when its value is taken. Catches a value
+/// that is there twice, and a sender behind it that waits for a turn that has passed.
 #[test]
 fn a_sender_that_gives_up_has_sent_or_has_its_value() {
     check(PREEMPTIONS_MAX_OF_THREE, || {
@@ -189,7 +190,7 @@ fn a_sender_that_gives_up_has_sent_or_has_its_value() {
     });
 }
 
-/// Otherwise a value would be dropped twice, or never.
+/// Catches a value that is dropped twice or never.
 #[test]
 fn values_not_received_are_dropped_with_the_receiver() {
     check(PREEMPTIONS_MAX_OF_TWO, || {

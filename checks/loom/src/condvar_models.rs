@@ -66,7 +66,7 @@ fn taking(store: &Arc<Store>) -> JoinHandle<bool> {
     })
 }
 
-/// Otherwise a notification would fall between the look at the condition and the wait.
+/// Catches a notification that is lost between the look at the condition and the wait.
 #[test]
 fn a_waiter_sees_the_condition() {
     check(PREEMPTIONS_MAX_OF_TWO, || {
@@ -79,8 +79,8 @@ fn a_waiter_sees_the_condition() {
     });
 }
 
-/// Otherwise one of two would not be among all, or the second of two single notifications find
-/// nobody noted as waiting.
+/// Catches a notification of all that misses one of two, and a second single notification that
+/// finds nobody noted as waiting.
 #[test]
 fn each_waiter_is_notified() {
     let ways: [fn(&Store); 2] = [
@@ -108,8 +108,8 @@ fn each_waiter_is_notified() {
     }
 }
 
-/// One of two gives up, because of `end`, just when a single notification comes. Otherwise that
-/// would be lost on it, and the other one wait beside a token.
+/// Lets one of two give up, because of `end`, just when a single notification comes. Catches a
+/// notification that is lost on it while the other one waits beside a token.
 fn check_notification_beside_an_end(end: fn(&Ending, &Thread)) {
     check(PREEMPTIONS_MAX_OF_THREE, move || {
         keep_wakes();

@@ -52,7 +52,7 @@ impl WakeHandle {
         WakeHandle::of(thread::current(), token())
     }
 
-    /// A thread by the token that it keeps its wakes in, if it does.
+    /// Returns a handle to a thread, by the token that it keeps its wakes in, if it does.
     pub(crate) fn of(thread: Thread, token: Option<Token>) -> WakeHandle {
         WakeHandle { thread, token }
     }

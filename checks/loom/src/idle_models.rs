@@ -17,7 +17,7 @@ const PREEMPTIONS_MAX_OF_ONE: usize = 3;
 /// Two workers and a pusher: about a second each, and twenty with one preemption more.
 const PREEMPTIONS_MAX_OF_TWO: usize = 2;
 
-/// Otherwise a new fiber would wait for ever in the injector beside a worker that sleeps.
+/// Catches a new fiber that waits for ever in the injector beside a worker that sleeps.
 #[test]
 fn a_worker_going_to_sleep_takes_new_work() {
     check(PREEMPTIONS_MAX_OF_ONE, || {
@@ -28,7 +28,7 @@ fn a_worker_going_to_sleep_takes_new_work() {
     });
 }
 
-/// Otherwise a started fiber that was woken from elsewhere would stay in its owner's inbox.
+/// Catches a started fiber that was woken from elsewhere and stays in its owner's inbox.
 #[test]
 fn a_worker_going_to_sleep_takes_mail() {
     check(PREEMPTIONS_MAX_OF_ONE, || {
@@ -39,7 +39,7 @@ fn a_worker_going_to_sleep_takes_mail() {
     });
 }
 
-/// Otherwise mail that comes while the worker empties its inbox would stay there.
+/// Catches mail that stays in the inbox because it comes while the worker empties it.
 #[test]
 fn a_worker_emptying_its_inbox_takes_late_mail() {
     check(PREEMPTIONS_MAX_OF_ONE, || {
@@ -51,7 +51,7 @@ fn a_worker_emptying_its_inbox_takes_late_mail() {
     });
 }
 
-/// Otherwise what comes while a worker ends, a reference to a fiber, would be kept for ever.
+/// Catches a reference to a fiber that is kept for ever because it comes while a worker ends.
 #[test]
 fn a_worker_that_ends_keeps_no_mail() {
     check(PREEMPTIONS_MAX_OF_ONE, || {
@@ -70,8 +70,8 @@ fn a_worker_that_ends_keeps_no_mail() {
     });
 }
 
-/// Otherwise a new fiber would start twice, or never, that a worker takes over from one that gets
-/// to its inbox at last.
+/// Catches a new fiber that starts twice or never, because a worker takes it over while its owner
+/// finally gets to its inbox.
 #[test]
 fn mail_is_taken_by_its_owner_or_by_another_worker() {
     check(PREEMPTIONS_MAX_OF_ONE, || {
@@ -90,7 +90,7 @@ fn mail_is_taken_by_its_owner_or_by_another_worker() {
     });
 }
 
-/// Otherwise a new fiber would be lost that was handed to a worker while that ends.
+/// Catches a new fiber that is lost because it is handed to a worker that is ending.
 #[test]
 fn a_worker_takes_mail_or_refuses_it_at_its_end() {
     check(PREEMPTIONS_MAX_OF_ONE, || {
@@ -109,8 +109,8 @@ fn a_worker_takes_mail_or_refuses_it_at_its_end() {
     });
 }
 
-/// Otherwise the second of two pushers would rely on a wake-up that the first one did not send, or
-/// both would count the worker.
+/// Catches a second pusher that relies on a wake-up that the first one did not send, and a worker
+/// that both have counted.
 #[test]
 fn two_pushers_claim_a_worker_once() {
     check(PREEMPTIONS_MAX_OF_ONE, || {
@@ -126,7 +126,7 @@ fn two_pushers_claim_a_worker_once() {
     });
 }
 
-/// Otherwise a fiber would wait where one worker searches in vain while the other gives up.
+/// Catches a fiber that waits because one worker searches in vain while the other gives up.
 #[test]
 fn one_of_two_workers_takes_a_fiber() {
     check(PREEMPTIONS_MAX_OF_TWO, || {
@@ -137,8 +137,8 @@ fn one_of_two_workers_takes_a_fiber() {
     });
 }
 
-/// The second pusher sees a searcher and wakes nobody. Otherwise the searcher, which took the first
-/// fiber and computes, would not have passed the wake-up on.
+/// Catches a searcher that takes the first fiber and computes without having passed the wake-up on:
+/// the second pusher sees a searcher and wakes nobody.
 #[test]
 fn two_fibers_wake_two_workers() {
     check(PREEMPTIONS_MAX_OF_TWO, || {
@@ -153,8 +153,9 @@ fn two_fibers_wake_two_workers() {
     });
 }
 
-/// A completion ends the sleep of a worker just when a pusher claims it. Otherwise it would run its
-/// own fiber, end a search that the pusher has yet to count, and not pass the wake-up on.
+/// Ends the sleep of a worker by a completion just when a pusher claims it. Catches a worker that
+/// then runs its own fiber, ends a search that the pusher has yet to count, and does not pass the
+/// wake-up on.
 #[test]
 fn a_claimed_worker_that_is_up_already_wakes_the_next() {
     check(PREEMPTIONS_MAX_OF_TWO, || {
@@ -169,8 +170,9 @@ fn a_claimed_worker_that_is_up_already_wakes_the_next() {
     });
 }
 
-/// A worker sees work in its last look, left to it by a pusher who saw it search, and at the same
-/// time gets a fiber of its own. Otherwise it would run that, and nobody the work.
+/// Lets a worker see work in its last look, left to it by a pusher who saw it search, and at the
+/// same time get a fiber of its own. Catches a worker that runs that fiber while nobody runs the
+/// work.
 #[test]
 fn a_worker_that_saw_work_wakes_the_next() {
     check(PREEMPTIONS_MAX_OF_TWO, || {
@@ -185,8 +187,8 @@ fn a_worker_that_saw_work_wakes_the_next() {
     });
 }
 
-/// A busy worker moves a fiber from the injector to its deque. Otherwise the worker that was woken
-/// for it would miss it on its way and sleep again.
+/// Catches a woken worker that sleeps again because it misses its fiber, which a busy worker is
+/// moving from the injector to its deque.
 #[test]
 fn a_fiber_on_its_way_to_a_deque_is_not_missed() {
     check(PREEMPTIONS_MAX_OF_TWO, || {
@@ -200,8 +202,8 @@ fn a_fiber_on_its_way_to_a_deque_is_not_missed() {
     });
 }
 
-/// The first fiber with a priority comes while a worker goes to sleep that does not order fibers
-/// yet. Otherwise the worker would not look into the queue of such fibers.
+/// Catches a worker that goes to sleep without a look into the queue of fibers with a priority: the
+/// first one comes while the worker does not order fibers yet.
 #[test]
 fn a_worker_going_to_sleep_takes_the_first_urgent_fiber() {
     check(PREEMPTIONS_MAX_OF_ONE, || {
@@ -212,8 +214,8 @@ fn a_worker_going_to_sleep_takes_the_first_urgent_fiber() {
     });
 }
 
-/// Like [`two_fibers_wake_two_workers`]. Otherwise a worker that was woken would run the first
-/// fiber as work of its own, without an end of its search.
+/// Repeats [`two_fibers_wake_two_workers`] with urgent fibers. Catches a woken worker that runs the
+/// first fiber as work of its own, without an end of its search.
 #[test]
 fn two_urgent_fibers_wake_two_workers() {
     check(PREEMPTIONS_MAX_OF_TWO, || {
@@ -229,7 +231,7 @@ fn two_urgent_fibers_wake_two_workers() {
     });
 }
 
-/// Like [`a_worker_that_saw_work_wakes_the_next`].
+/// Repeats [`a_worker_that_saw_work_wakes_the_next`] with an urgent fiber.
 #[test]
 fn a_worker_that_saw_an_urgent_fiber_wakes_the_next() {
     check(PREEMPTIONS_MAX_OF_TWO, || {
@@ -245,8 +247,8 @@ fn a_worker_that_saw_an_urgent_fiber_wakes_the_next() {
     });
 }
 
-/// A runtime that failed to start ends the workers that have started. Otherwise one of them would
-/// set its waker too late for the shutdown, and sleep through it.
+/// Catches a worker that sets its waker too late for the shutdown and sleeps through it. A runtime
+/// that failed to start ends the workers that have started.
 #[test]
 fn a_starting_worker_sees_the_shutdown() {
     check(PREEMPTIONS_MAX_OF_ONE, || {
@@ -256,8 +258,9 @@ fn a_starting_worker_sees_the_shutdown() {
     });
 }
 
-/// Where fibers migrate, a searching worker serves another one that is about to sleep, and comes
-/// upon the wake-up for it. Otherwise that one would sleep beside its mail.
+/// Catches a worker that sleeps beside its mail because another one has taken its wake-up: where
+/// fibers migrate, a searching worker serves one that is about to sleep, and comes upon the wake-up
+/// for it.
 #[test]
 fn a_wake_up_that_a_thief_takes_is_not_lost() {
     check(PREEMPTIONS_MAX_OF_TWO, || {
@@ -271,8 +274,8 @@ fn a_wake_up_that_a_thief_takes_is_not_lost() {
     });
 }
 
-/// Two results arrive at once for one worker. Otherwise the second fiber would wait beside a worker
-/// that sleeps, or be lost between a thief and a sleep.
+/// Completes two operations of one worker at once. Catches a second fiber that waits beside a
+/// worker that sleeps, or is lost between a thief and a sleep.
 #[test]
 fn two_results_of_one_worker_go_on_with_two() {
     check(PREEMPTIONS_MAX_OF_TWO, || {
@@ -286,7 +289,7 @@ fn two_results_of_one_worker_go_on_with_two() {
     });
 }
 
-/// Otherwise mail for a benched worker would wait until its own ring has something.
+/// Catches mail for a benched worker that waits until the worker's own ring has something.
 #[test]
 fn a_resting_worker_takes_mail() {
     check(PREEMPTIONS_MAX_OF_ONE, || {

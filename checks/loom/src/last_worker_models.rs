@@ -19,7 +19,7 @@ struct Fiber {
 }
 
 impl Fiber {
-    /// One whose last operation was on this worker.
+    /// Creates a fiber whose last operation was on this worker.
     fn on(worker: u32) -> Arc<Fiber> {
         let last_worker = LastWorker::new();
         last_worker.set(worker);
@@ -55,7 +55,8 @@ impl Fiber {
     }
 }
 
-/// Otherwise the operation would never end.
+/// Cancels a fiber that performs an operation on worker 1, after one on `last`. Catches an
+/// operation that never ends.
 fn check_cancelled(last: u32) {
     check(PREEMPTIONS_MAX, move || {
         let fiber = Fiber::on(last);

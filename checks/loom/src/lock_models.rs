@@ -63,7 +63,7 @@ impl Locked {
         value
     }
 
-    /// At the end it must be free, and nobody noted as waiting.
+    /// Asserts that in the end the lock is free and nobody is noted as waiting.
     fn assert_free(&self, writes: u32) {
         assert!(self.lock.try_write(), "the lock is not free");
         assert_eq!(self.get(), writes);
@@ -92,8 +92,8 @@ fn run_all(bound: impl Into<Option<usize>>, writes: u32, all: &'static [fn(&Lock
     });
 }
 
-/// Otherwise a writer would sleep beside a free lock, or two write at a time. One that comes again
-/// makes the other ask for the lock to be handed over.
+/// Catches a writer that sleeps beside a free lock, and two that write at a time. One that comes
+/// again makes the other ask for the lock to be handed over.
 #[test]
 fn writers_write_one_at_a_time() {
     fn thrice(locked: &Locked) {
@@ -108,8 +108,8 @@ fn writers_write_one_at_a_time() {
     );
 }
 
-/// Otherwise one to which the lock is handed over would sleep on, or another would take the lock as
-/// well.
+/// Catches a writer that sleeps on although the lock is handed over to it, and another that takes
+/// the lock as well.
 #[test]
 fn a_writer_that_was_overtaken_for_long_is_handed_the_lock() {
     fn write(locked: &Locked) {
@@ -133,16 +133,16 @@ fn end_patience() {
     ending.pass_deadline(&thread::current());
 }
 
-/// Otherwise a reader would see half of a write, or wait for a writer that has gone.
+/// Catches a reader that sees half of a write, or waits for a writer that has gone.
 #[test]
 fn a_reader_and_a_writer_exclude_each_other() {
     run_all(PREEMPTIONS_MAX_OF_TWO, 1, &[read_twice, Locked::write]);
 }
 
-/// The last of two readers hands the lock to a writer that was passed over: it comes after the
-/// other one too.
 #[test]
 fn two_readers_and_a_writer_exclude_each_other() {
+    // The last of two readers hands the lock to a writer that was passed over: the writer comes
+    // after the other reader too.
     run_all(
         PREEMPTIONS_MAX_OF_THREE,
         1,
@@ -168,7 +168,7 @@ fn read_twice(locked: &Locked) {
     assert!(locked.read() >= first);
 }
 
-/// Otherwise the second reader would not be let in, or a writer get in between.
+/// Catches a second reader that is not let in, and a writer that gets in between.
 #[test]
 fn a_writer_goes_on_as_a_reader_beside_others() {
     fn downgrade(locked: &Locked) {
@@ -190,7 +190,7 @@ fn a_writer_goes_on_as_a_reader_beside_others() {
     );
 }
 
-/// Otherwise one that only tries would have the lock beside another, or leave one waiting.
+/// Catches a thread that only tries and has the lock beside another, or leaves one waiting.
 #[test]
 fn a_failed_try_leaves_no_waiter_behind() {
     fn try_both(locked: &Locked) {

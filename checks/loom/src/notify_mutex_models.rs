@@ -18,7 +18,7 @@ fn reached(target: u32) -> impl FnMut(&mut u32) -> Option<u32> {
     move |state| (*state >= target).then_some(*state)
 }
 
-/// Otherwise one of them would sleep beside what it waits for.
+/// Catches a waiter that sleeps beside what it waits for.
 #[test]
 fn all_waiters_are_woken() {
     check(PREEMPTIONS_MAX, || {
@@ -37,8 +37,8 @@ fn all_waiters_are_woken() {
     });
 }
 
-/// Like an arm of a selection: a withdrawn waiter does not take another one's wake-up; an enlisted
-/// waiter is woken.
+/// Enlists and withdraws a waiter, like an arm of a selection. Catches a withdrawn waiter that
+/// takes another one's wake-up, and an enlisted waiter that is not woken.
 #[test]
 fn a_waiter_that_withdraws_removes_only_itself() {
     check(PREEMPTIONS_MAX, || {
@@ -64,7 +64,7 @@ fn a_waiter_that_withdraws_removes_only_itself() {
     });
 }
 
-/// Otherwise who gives up just at the change would wait on.
+/// Catches a waiter that gives up just at the change and then waits on.
 #[test]
 fn a_wait_ends_with_the_change_or_its_time() {
     check(PREEMPTIONS_MAX, || {

@@ -28,7 +28,8 @@ impl Done {
     }
 }
 
-/// Otherwise it would be done twice, or somebody go on before it is done, or wait after.
+/// Catches an initialization that is done twice, and a caller that goes on before it is done, or
+/// waits after.
 #[test]
 fn initialization_runs_once_before_any_caller_returns() {
     let comings: [fn(&Done); 3] = [

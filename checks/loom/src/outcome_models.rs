@@ -30,8 +30,8 @@ fn check_handle(handle: fn(&Outcome<Result<Count<()>>>)) {
     });
 }
 
-/// Joins, like `JoinHandle::join`, and drops the handle. Otherwise a joiner would sleep for ever,
-/// or read a value that is not yet written.
+/// Joins like `JoinHandle::join`, and drops the handle. Catches a joiner that sleeps for ever, or
+/// reads a value that is not yet written.
 #[test]
 fn a_joiner_is_woken_and_takes_the_value() {
     check_handle(|outcome| {
@@ -46,14 +46,14 @@ fn a_joiner_is_woken_and_takes_the_value() {
     });
 }
 
-/// Otherwise what a scoped fiber returned would outlive its scope, or be dropped twice.
+/// Catches a value of a scoped fiber that outlives its scope, or is dropped twice.
 #[test]
 fn a_detached_value_is_dropped_by_the_later_side() {
     check_handle(Outcome::detach);
 }
 
-/// A joiner that is unwound at shutdown drops its handle while it is awaited. Otherwise the value
-/// would stay, or the fiber and the joiner take the waiter and the value from each other.
+/// Drops a handle that is awaited, as a joiner does that is unwound at shutdown. Catches a value
+/// that stays, and a fiber and a joiner that take the waiter and the value from each other.
 #[test]
 fn a_joiner_may_give_up() {
     check_handle(|outcome| {
@@ -79,7 +79,7 @@ fn a_joiner_may_give_up_and_wait_again() {
     });
 }
 
-/// Otherwise a value would come back to its sender and be received as well.
+/// Catches a value that comes back to its sender and is received as well.
 #[test]
 fn a_value_that_nobody_joins_is_returned() {
     check(PREEMPTIONS_MAX, || {

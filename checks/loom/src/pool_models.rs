@@ -77,8 +77,8 @@ fn wait_or_withdraw(pool: &Pool, ticket: Ticket, outcome: &Outcome<()>) -> Optio
     None
 }
 
-/// Otherwise a thread of the pool would run a call whose caller has returned, or a caller wait for
-/// a call that nobody runs.
+/// Catches a thread of the pool that runs a call whose caller has returned, and a caller that waits
+/// for a call that nobody runs.
 #[test]
 fn a_call_is_run_or_withdrawn() {
     check(3, || {
@@ -102,9 +102,9 @@ fn a_call_is_run_or_withdrawn() {
     });
 }
 
-/// One caller gives up, the other one does not: its call is the one that runs.
 #[test]
 fn a_call_behind_one_that_was_withdrawn_runs() {
+    // One caller gives up, the other one does not: its call is the one that runs.
     check(2, || {
         let pool: Arc<Pool> = Arc::new(Mutex::new(Queue::new()));
         let outcome = Arc::new(Outcome::new());

@@ -7,7 +7,7 @@ use crate::check;
 use crate::driver::returned::Returned;
 use crate::parts::Ring;
 
-/// Like `send_to_pool`, `wait` and `reap` of the epoll driver. Otherwise a result would remain
+/// Imitates `send_to_pool`, `wait` and `reap` of the epoll driver. Catches a result that remains
 /// while the worker sleeps, because the thread that returned it relied on another thread's wake-up.
 #[test]
 fn a_worker_does_not_sleep_beside_a_result() {

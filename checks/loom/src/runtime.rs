@@ -54,7 +54,7 @@ impl Runtime {
         Runtime::of(workers, together, true, false)
     }
 
-    /// A runtime whose fibers may have priorities.
+    /// Creates a runtime whose fibers may have priorities.
     pub(crate) fn ordering(workers: usize, together: usize) -> Arc<Runtime> {
         Runtime::of(workers, together, false, true)
     }
@@ -100,7 +100,8 @@ impl Runtime {
         }
     }
 
-    /// The kernel completes so many operations of this worker at once, whose fibers can go on.
+    /// Completes so many operations of this worker at once, as the kernel does. Their fibers can go
+    /// on.
     pub(crate) fn complete(&self, owner: usize, count: usize) {
         self.remotes[owner].ring.complete(count);
     }
@@ -116,7 +117,8 @@ impl Runtime {
         self.check_counters();
     }
 
-    /// With nobody left, one more sleeper is all that is counted, and one searcher hides it.
+    /// Checks that nobody is left in the counters: one more sleeper is then all that is counted,
+    /// and one searcher hides it.
     fn check_counters(&self) {
         assert!(!self.idle.wanted(), "somebody is still counted as asleep");
         let sleeper = Sleeper::default();
@@ -276,7 +278,7 @@ impl Worker {
         &self.runtime.remotes[self.index]
     }
 
-    /// It ends with the shutdown; what fibers are left is no matter of this protocol.
+    /// Runs the worker until the shutdown; what fibers are left is no matter of this protocol.
     fn run(&mut self) {
         loop {
             if self.look_around() {
@@ -294,7 +296,7 @@ impl Worker {
         self.end_search();
     }
 
-    /// A batch without a bound.
+    /// Runs a batch without a bound.
     fn run_batch(&mut self) {
         while self.pop_ready() || self.remote().deque.pop() || self.pop_prioritized() {
             self.run_fiber();
@@ -319,7 +321,7 @@ impl Worker {
         self.ordered && !self.searching && self.runtime.prioritized.pop()
     }
 
-    /// Fibers whose operations have ended.
+    /// Makes fibers ready whose operations have ended.
     fn make_ready(&mut self, count: usize) {
         if self.runtime.migrating {
             (0..count).for_each(|_| self.remote().offered.push());

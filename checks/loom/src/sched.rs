@@ -66,7 +66,7 @@ pub(crate) mod caller {
     }
 
     impl Ending {
-        /// One of a thread that keeps its wakes.
+        /// Creates the ending of a thread that keeps its wakes.
         pub(crate) fn keeping_wakes() -> Ending {
             Ending {
                 token: Some(Token::default()),
@@ -74,7 +74,7 @@ pub(crate) mod caller {
             }
         }
 
-        /// It holds for the calling thread.
+        /// Lets the ending hold for the calling thread.
         pub(crate) fn apply_here(&self) {
             if let Some(token) = &self.token {
                 keep_wakes_in(Arc::clone(token));
@@ -99,7 +99,7 @@ pub(crate) mod caller {
         }
     }
 
-    /// The deadline of all waits that have one.
+    /// Returns the deadline of all waits that have one.
     pub(crate) fn deadline() -> Instant {
         *BEGIN + Duration::from_secs(1)
     }
@@ -112,7 +112,7 @@ pub(crate) mod caller {
         }
     }
 
-    /// Any time from now: the deadline.
+    /// Returns the deadline, for any time from now.
     pub(crate) fn after(_begin: Instant, _duration: Duration) -> Instant {
         deadline()
     }
@@ -132,14 +132,14 @@ pub(crate) mod caller {
             super::ENDING.with(|here| here.borrow().shut_down.load(Ordering::Acquire))
         }
 
-        /// No runtime of a model abandons its fibers.
+        /// Returns `false`: no runtime of a model abandons its fibers.
         pub(crate) fn is_abandoned() -> bool {
             false
         }
 
         pub(crate) fn vanish_if_abandoned(_: &str) {}
 
-        /// Returns, like a call in a destructor.
+        /// Returns without unwinding, like a call in a destructor.
         pub(crate) fn unwind_if_cancelled() {}
 
         pub(crate) fn count_early_end() {}

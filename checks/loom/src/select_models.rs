@@ -56,7 +56,7 @@ fn send(channel: &Arc<Channel<u32>>, value: u32) -> JoinHandle<()> {
     thread::spawn(move || channel.send(value).unwrap())
 }
 
-/// Otherwise a receiver that chooses would sleep beside a value, or take two at once and keep one.
+/// Catches a choosing receiver that sleeps beside a value, or takes two at once and keeps one.
 #[test]
 fn a_choice_receives_from_both() {
     for bound in [0, 1] {
@@ -73,7 +73,7 @@ fn a_choice_receives_from_both() {
     }
 }
 
-/// Otherwise a sender that chooses would send both values, lose one, or wait beside a receiver.
+/// Catches a choosing sender that sends both values, loses one, or waits beside a receiver.
 #[test]
 fn a_choice_sends_to_one() {
     check(PREEMPTIONS_MAX_OF_THREE, || {
@@ -99,7 +99,7 @@ fn a_choice_sends_to_one() {
     });
 }
 
-/// Otherwise two choices would each wait for the other to move, or one would go on alone.
+/// Catches two choices that each wait for the other to move, and one that goes on alone.
 #[test]
 fn two_choices_meet() {
     check(PREEMPTIONS_MAX_OF_TWO, || {
@@ -114,9 +114,9 @@ fn two_choices_meet() {
     });
 }
 
-/// Each sends where the other receives, and both may find each other at once.
 #[test]
 fn crossed_choices_meet() {
+    // Each sends where the other receives, and both may find each other at once.
     check(PREEMPTIONS_MAX_OF_TWO, || {
         let channels = two_channels(0);
         let exchange = |to: &Channel<u32>, from: &Channel<u32>| {
@@ -135,7 +135,7 @@ fn crossed_choices_meet() {
     });
 }
 
-/// Otherwise both receivers would take a value of a choice that sends one.
+/// Catches two receivers that each take a value of a choice that sends one.
 #[test]
 fn a_choice_is_claimed_once() {
     check(PREEMPTIONS_MAX_OF_THREE, || {
@@ -164,7 +164,7 @@ fn a_choice_is_claimed_once() {
     });
 }
 
-/// Otherwise a rendezvous would take place for the sender alone, with a receiver that takes another
+/// Catches a rendezvous that takes place for the sender alone, with a receiver that takes another
 /// value.
 #[test]
 fn a_choice_takes_one_value() {
@@ -189,7 +189,7 @@ fn a_choice_takes_one_value() {
     });
 }
 
-/// A receiver that chooses gives up just when a value is handed to it.
+/// Lets a choosing receiver give up just when a value is handed to it.
 #[test]
 fn a_choice_keeps_what_it_was_handed_at_its_deadline() {
     check(PREEMPTIONS_MAX_OF_THREE, || {
@@ -217,7 +217,7 @@ fn a_choice_keeps_what_it_was_handed_at_its_deadline() {
     });
 }
 
-/// A choice is ended by its runtime just when its value is taken.
+/// Ends a choice by its runtime just when its value is taken.
 #[test]
 fn a_choice_that_is_cut_off_has_sent_or_has_its_value() {
     check(PREEMPTIONS_MAX_OF_THREE, || {
@@ -248,7 +248,7 @@ fn a_choice_that_is_cut_off_has_sent_or_has_its_value() {
     });
 }
 
-/// The last sender goes while the receiver chooses, the receiver while a sender does.
+/// Removes the last sender while the receiver chooses, and the receiver while a sender does.
 #[test]
 fn the_end_of_a_channel_ends_a_choice() {
     check(PREEMPTIONS_MAX_OF_TWO, || {

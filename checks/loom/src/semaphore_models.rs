@@ -61,7 +61,7 @@ fn acquiring(bounded: &Arc<Bounded>, count: usize) -> JoinHandle<()> {
     })
 }
 
-/// Otherwise there would be more in use than there are, or one wait beside enough of them.
+/// Catches more permits in use than there are, and a waiter that waits beside enough of them.
 #[test]
 fn permits_are_used_by_so_many_at_a_time() {
     check(PREEMPTIONS_MAX_OF_TWO, || {
@@ -85,8 +85,8 @@ fn permits_are_used_by_so_many_at_a_time() {
     });
 }
 
-/// One gives up, because of `end`, just when permits come, which it wanted all of. Otherwise they
-/// would be lost, or who stands behind it wait for what it no longer wants.
+/// Lets a waiter that wants all permits give up, because of `end`, just when they come. Catches
+/// permits that are lost, and a waiter behind it that waits for what it no longer wants.
 fn check_permits_beside_an_end(end: fn(&Ending, &Thread), reason: WaitEnd) {
     check(PREEMPTIONS_MAX_OF_THREE, move || {
         keep_wakes();
@@ -123,7 +123,8 @@ fn a_late_waiter_loses_no_permit() {
     check_permits_beside_an_end(Ending::pass_deadline, WaitEnd::TimedOut);
 }
 
-/// It keeps the permit that the other waits for. Otherwise that one would wait behind nobody.
+/// Catches a waiter that is left waiting behind nobody: the one that withdraws had kept the permit
+/// that it waits for.
 #[test]
 fn a_waiter_that_withdraws_lets_the_next_acquire() {
     check(PREEMPTIONS_MAX_OF_THREE, || {

@@ -89,14 +89,14 @@ fn check_wakers(count: usize, preemptions_max: usize) {
     });
 }
 
-/// Otherwise a fiber would park for ever beside the token that was left for it, be resumed while
-/// it is still on its stack, or run without what its waker had done.
+/// Catches a fiber that parks for ever beside the token that was left for it, is resumed while it
+/// is still on its stack, or runs without what its waker had done.
 #[test]
 fn a_parking_fiber_is_run_once_by_its_waker() {
     check_wakers(1, 5);
 }
 
-/// Otherwise two wakers would enqueue the fiber twice, or the second one's token be lost.
+/// Catches two wakers that enqueue the fiber twice, and the loss of the second one's token.
 #[test]
 fn two_wakers_enqueue_a_fiber_once() {
     check_wakers(2, 4);
@@ -155,7 +155,7 @@ impl ThreadContext {
     }
 }
 
-/// Otherwise a wake-up that comes with the deadline would be taken for that of a later park, or be
+/// Catches a wake-up that comes with the deadline and is taken for that of a later park, or is
 /// lost.
 #[test]
 fn a_thread_that_parks_is_woken_or_late_but_not_both() {

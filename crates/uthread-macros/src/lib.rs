@@ -16,13 +16,13 @@ use proc_macro::TokenStream;
 
 use expand::{Kind, expand, placeholder};
 
-/// Re-exported and documented by the crate `uthread`, and not usable without it.
+/// Implements `#[uthread::main]`, which the crate `uthread` re-exports and documents.
 #[proc_macro_attribute]
 pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
     attribute(Kind::Main, options, item)
 }
 
-/// Re-exported and documented by the crate `uthread`, and not usable without it.
+/// Implements `#[uthread::test]`, which the crate `uthread` re-exports and documents.
 #[proc_macro_attribute]
 pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
     attribute(Kind::Test, options, item)

@@ -16,7 +16,8 @@ fn sum_of_squares(numbers: &[u64]) -> u64 {
     numbers.iter().map(|number| number * number).sum()
 }
 
-/// An idle worker takes the second half, if there is one; otherwise the calling fiber does both.
+/// Sums the squares of the numbers. An idle worker takes the second half, if there is one;
+/// otherwise the calling fiber does both.
 fn parallel_sum_of_squares(numbers: &[u64]) -> u64 {
     if numbers.len() < SHARED_MIN {
         return sum_of_squares(numbers);

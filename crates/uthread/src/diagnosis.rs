@@ -109,7 +109,7 @@ fn own_tls() -> [Feature; 2] {
 mod tests {
     use super::*;
 
-    /// The features agree with the driver's own description of its ring.
+    /// Compares the features with the driver's own description of its ring.
     #[test]
     fn features_are_those_that_the_driver_has_found() {
         let diagnosis = diagnose();

@@ -150,7 +150,7 @@ impl fmt::Display for AccessError {
 impl Error for AccessError {}
 
 impl<T: 'static> Key<T> {
-    /// Used by [`local!`](crate::local!).
+    /// Creates the key that [`local!`](crate::local!) declares.
     #[doc(hidden)]
     #[must_use]
     pub const fn new(init: fn() -> T) -> Key<T> {
@@ -446,7 +446,8 @@ fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> R {
         .expect("the action is called once")
 }
 
-/// Never inlined, like every access to a thread-local that fibers may make.
+/// Calls the action with the locals of the calling thread. Never inlined, like every access to a
+/// thread-local that fibers may make.
 #[inline(never)]
 fn with_locals_of_thread<R>(action: impl FnOnce(&Locals) -> R) -> R {
     // Registers the destructor. This fails only at the end of the thread, when the destructor runs

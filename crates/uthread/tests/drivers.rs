@@ -11,7 +11,7 @@ use uthread::{Driver, Runtime};
 /// Set for the processes that this test starts.
 const CHILD: &str = "UTHREAD_TEST_CHILD";
 
-/// The drivers that can be had here.
+/// Returns the drivers that can be had here.
 fn all() -> Vec<Driver> {
     let mut drivers = vec![Driver::Epoll, Driver::Threads];
     match Runtime::builder().driver(Driver::Uring).build() {
@@ -89,7 +89,7 @@ fn the_environment_chooses_where_the_program_does_not() {
     assert!(said.contains(refused), "{said}");
 }
 
-/// State that one driver keeps of an object does not confuse another driver.
+/// Catches state that one driver keeps of an object and that confuses another driver.
 #[test]
 fn sockets_move_between_drivers() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

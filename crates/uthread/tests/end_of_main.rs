@@ -79,7 +79,8 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Two workers: one computes in a case.
+/// Runs the case that the environment names, or all cases. Has two workers, because one computes in
+/// a case.
 #[uthread::main(workers = 2)]
 fn main() {
     let Ok(name) = env::var(CASE) else {
@@ -169,7 +170,7 @@ fn leave_fibers_that_wait() {
     });
 }
 
-/// Like `scoped_threadpool`: a destructor waits by `recv` until lent data is no longer used.
+/// Waits in a destructor, by `recv`, until lent data is no longer used, like `scoped_threadpool`.
 /// Leaving that wait early, by unwinding or an error, would be a use after free there.
 fn leave_a_wait_in_a_destructor() {
     struct Lends {
@@ -223,7 +224,7 @@ fn leave_a_lock_held() {
     });
 }
 
-/// The workers share a receiver under a lock. Nobody joins them here: the pool is leaked.
+/// Leaks a pool of workers that share a receiver under a lock. Nobody joins them here.
 fn leave_a_pool_of_workers() {
     type Job = Box<dyn FnOnce() + Send>;
     let (sender, jobs) = channel::<Job>();
@@ -320,8 +321,8 @@ fn leave_output() {
     print!("piece of std");
 }
 
-/// `std` gives up at the end where its own lock is taken. Ours is another one, and held by a fiber
-/// that waits.
+/// Locks the output in a fiber that waits. At the end, `std` gives up where its own lock is taken,
+/// but ours is another one.
 fn leave_a_locked_output() {
     begin(|begun| {
         let mut locked = io::stdout().lock();

@@ -28,7 +28,7 @@ fn polling(workers: usize) -> Runtime {
     runtime
 }
 
-/// A file past the page cache; none where there is no such thing.
+/// Opens a file past the page cache, or returns `None` where there is no such thing.
 fn direct_file() -> Option<(Option<tempfile::TempPath>, File)> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).direct(true);
@@ -99,7 +99,7 @@ fn the_position_moves_and_a_clone_shares_it() {
     });
 }
 
-/// The kernel answers itself, as of any other file.
+/// Checks that the kernel itself answers, as for any other file.
 #[test]
 fn errors_are_the_kernels() {
     polling(1).run(|| {
@@ -114,7 +114,7 @@ fn errors_are_the_kernels() {
     });
 }
 
-/// A worker that polls hears all else.
+/// Catches a worker that polls and hears nothing else.
 #[test]
 fn other_operations_go_on() {
     let runtime = polling(1);

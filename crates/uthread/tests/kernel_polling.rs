@@ -20,13 +20,14 @@ const HANG: Duration = Duration::from_secs(30);
 /// Long enough that the kernel thread does not fall asleep during a test.
 const AWAKE: Duration = Duration::from_secs(60);
 
-/// The threads of the kernel that poll are the process's: tests that count them take turns.
+/// Waits for the turn of the calling test. The threads of the kernel that poll are the process's:
+/// tests that count them take turns.
 fn take_turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The only runtime for which the kernel polls; none where there is no ring.
+/// Starts the only runtime for which the kernel polls, or returns `None` where there is no ring.
 fn polled(workers: usize, idle: Duration) -> Option<Runtime> {
     eventually("those of the test before have ended", || {
         threads().is_empty()
@@ -47,7 +48,8 @@ fn polled(workers: usize, idle: Duration) -> Option<Runtime> {
     Some(runtime)
 }
 
-/// The states of the threads of the kernel that poll for this process, as in `/proc`: `S` sleeps.
+/// Returns the states of the threads of the kernel that poll for this process, as in `/proc`: `S`
+/// sleeps.
 fn threads() -> Vec<char> {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
     let stats = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("stat")).ok());
@@ -65,7 +67,7 @@ fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// An operation, which fails if it does not end.
+/// Performs an operation, and fails if it does not end.
 fn open() {
     uthread::timeout(HANG, || File::open("Cargo.toml"))
         .unwrap()
@@ -138,7 +140,7 @@ fn the_thread_of_the_kernel_sleeps_and_is_woken_again_and_again() {
     }
 }
 
-/// An operation that is handed over while the thread is about to fall asleep.
+/// Hands over an operation while the thread is about to fall asleep.
 #[test]
 fn no_operation_is_left_lying() {
     const ROUNDS: u32 = 500;

@@ -21,8 +21,8 @@ fn limit_locked_memory(bytes: u64) {
     setrlimit(Resource::Memlock, limit).unwrap();
 }
 
-/// The kernel counts the rings of a user together: at the limit, a runtime has smaller rings or
-/// another driver.
+/// Starts runtimes beyond the limit: the kernel counts the rings of a user together, and at the
+/// limit a runtime has smaller rings or another driver.
 fn many_rings_share_the_limit() {
     works(&Runtime::builder().workers(32).build().unwrap());
     let start = |_| Runtime::builder().workers(4).build().unwrap();

@@ -24,7 +24,7 @@ const CASES: [(&str, i32, &str); 6] = [
     ("cannot start", 1, "uthread: the runtime cannot start: "),
 ];
 
-/// `Box<dyn Error>` is not `Send`.
+/// Returns an error that is not `Send`: `Box<dyn Error>`.
 #[uthread::main(workers = 2, stack_size = KIB << 7)]
 fn main() -> Result<(), Box<dyn Error>> {
     #![allow(clippy::unnecessary_wraps, reason = "stays inside of the braces")]
@@ -98,7 +98,7 @@ fn leave_a_fiber() {
     has_begun.recv().unwrap();
 }
 
-/// A function of another name and visibility, with a result that its caller never sees.
+/// Covers a function of another name and visibility, with a result that its caller never sees.
 fn never_returns_to_its_caller() {
     mod inner {
         use super::*;

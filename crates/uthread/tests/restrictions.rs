@@ -36,8 +36,8 @@ fn alone(test: &str, body: fn()) {
     eprint!("{errors}");
 }
 
-/// The restrictions that make a ring impossible: a container's profile, an old kernel or a profile
-/// that hides the call, and one that permits only the setup.
+/// Returns the restrictions that make a ring impossible: a container's profile, an old kernel or a
+/// profile that hides the call, and one that permits only the setup.
 fn refusals() -> Vec<(i64, Errno)> {
     let mut calls = vec![SETUP];
     if has_ring("a ring of which only the beginning is permitted") {
@@ -106,7 +106,7 @@ fn the_other_drivers_do_not_mind() {
     });
 }
 
-/// Waking then goes through an eventfd, and a diagnosis cannot ask for the operations.
+/// Expects wake-ups through an eventfd, and a diagnosis that cannot ask for the operations.
 #[test]
 fn a_ring_that_takes_no_registration_works() {
     alone("a_ring_that_takes_no_registration_works", || {
@@ -141,7 +141,7 @@ fn a_ring_that_takes_no_registration_works() {
     });
 }
 
-/// The thread that polls counts as one of the user's, who may have no more of them.
+/// Runs as a user who may have no more threads: the one that polls counts as one of the user's.
 #[test]
 fn where_the_kernel_does_not_poll_workers_enter_it() {
     alone("where_the_kernel_does_not_poll_workers_enter_it", || {
@@ -177,7 +177,7 @@ fn where_the_kernel_does_not_poll_workers_enter_it() {
     });
 }
 
-/// Older kernels lack the call, and report another errno than filters.
+/// Simulates older kernels, which lack the calls, and report another errno than filters.
 #[test]
 fn older_ways_stand_in_for_newer_calls() {
     alone("older_ways_stand_in_for_newer_calls", || {
@@ -215,8 +215,8 @@ fn older_ways_stand_in_for_newer_calls() {
     });
 }
 
-/// Between the kernel that introduced guard regions and the one that gives advice for many ranges,
-/// each region takes a call.
+/// Simulates a kernel between the one that introduced guard regions and the one that gives advice
+/// for many ranges: each region takes a call.
 #[test]
 fn guards_are_regions_also_where_each_takes_a_call() {
     alone("guards_are_regions_also_where_each_takes_a_call", || {

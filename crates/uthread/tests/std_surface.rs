@@ -160,7 +160,7 @@ macro_rules! name_items {
 
 give_items!(name_items);
 
-/// The items that the guide's table of a module says this of.
+/// Returns the items of which the guide's table of a module says `word`.
 fn in_guide(module: &str, word: &str) -> BTreeSet<&'static str> {
     let guide = include_str!("../src/guide/items.md");
     let heading = format!("# `{module}`\n");

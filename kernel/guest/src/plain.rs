@@ -81,7 +81,8 @@ fn hard_links(make: Make) -> Outcome {
     Ok("a failed request does not cancel the rest".to_owned())
 }
 
-/// A drain waits for the request before it, and the request behind it waits for the drain.
+/// Checks that a drain waits for the request before it, and that the request behind it waits for
+/// the drain.
 fn drains(make: Make) -> Outcome {
     for kind in KINDS {
         let mut ring = make(kind)?;
@@ -136,7 +137,7 @@ fn a_part_of_the_queue(make: Make) -> Outcome {
     Ok("3 of 8 entries, then the rest".to_owned())
 }
 
-/// A refused entry ends a batch, unless the ring is to continue.
+/// Checks that a refused entry ends a batch, unless the ring is to continue.
 fn refused_entries(make: Make) -> Outcome {
     let refused = -Errno::INVAL.raw_os_error();
     let all = [(0, 0), (1, refused), (2, 0)];

@@ -193,7 +193,8 @@ fn cannot(what: &str, dir: &Path, error: impl Display) -> anyhow::Error {
     Unavailable(format!("cannot {what} {}: {error}", dir.display())).into()
 }
 
-/// A file system in memory accepts `O_DIRECT`, but does not report an alignment.
+/// Checks that the file system reports an alignment for direct I/O: one in memory accepts
+/// `O_DIRECT`, but reports none.
 fn check_direct(file: &File, dir: &Path) -> Result<()> {
     buffer(file).map(drop).map_err(|error| {
         let dir = dir.display();

@@ -110,7 +110,7 @@ impl<'a> Drive<'a> {
         self.is_ending.store(true, Ordering::Relaxed);
     }
 
-    /// Never lets the worker sleep, and measures how much of that time was idle.
+    /// Keeps the worker from sleeping, and measures how much of that time was idle.
     pub(crate) fn spin(&self) {
         let mut settled = 0;
         let mut before = Instant::now();

@@ -94,8 +94,8 @@ struct Output {
     html: Option<PathBuf>,
 }
 
-/// Simulates, and runs for real if the options ask for it; prints the results, and writes JSON and
-/// page if the options ask for them.
+/// Simulates the scenarios and runs them for real if the options ask for it; prints the results,
+/// and writes JSON and page if the options ask for them.
 ///
 /// # Errors
 ///

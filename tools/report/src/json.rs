@@ -157,10 +157,10 @@ mod tests {
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
     }
 
-    /// Reading a report and writing it again must not change it: a run adds its studies to those of
-    /// the committed report.
     #[test]
     fn the_committed_report_is_written_as_it_was_read() {
+        // Reading a report and writing it again must not change it: a run adds its studies to those
+        // of the committed report.
         let text = format(&serde_json::from_str(COMMITTED).unwrap()).unwrap();
         let differs = text.lines().zip(COMMITTED.lines()).find(|(a, b)| a != b);
         assert_eq!(differs, None, "uthread_report::json writes other lines");

@@ -155,7 +155,7 @@ impl Folder {
 }
 
 impl Directory {
-    /// A directory that the user names.
+    /// Creates the directory of a root, which the user names.
     pub(crate) fn of(root: &Arc<Root>) -> Directory {
         Directory {
             root: Arc::clone(root),

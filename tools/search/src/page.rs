@@ -167,8 +167,9 @@ impl<'a> Page<'a> {
 }
 
 impl io::Write for Page<'_> {
-    /// Called several times for each match. As it never fails and does little, it becomes a part of
-    /// what the printers do.
+    /// Appends the bytes to the text, or the path if they are its placeholder. Called several times
+    /// for each match. As it never fails and does little, it becomes a part of what the printers
+    /// do.
     #[inline(always)]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.len() == PATH.len() && bytes.as_ptr() == PATH.as_ptr() {

@@ -24,7 +24,7 @@ pub enum Outcome {
     Failed,
 }
 
-/// Searches, and prints what is found.
+/// Searches and prints what is found.
 pub(crate) fn run(search: &Search<'_>) -> Outcome {
     if search.plan.matcher.is_some() {
         uthread::scope(|scope| {

@@ -80,7 +80,7 @@ pub(super) fn declared<'a>(tree: &'a Tree, path: &str) -> BTreeSet<&'a str> {
     names.collect()
 }
 
-/// One finding for each import that lies on a shortest cycle through its module.
+/// Returns one finding for each import that lies on a shortest cycle through its module.
 fn cycles(imports: &Imports) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut known: BTreeSet<Vec<&str>> = BTreeSet::new();
@@ -99,7 +99,7 @@ fn cycles(imports: &Imports) -> Vec<Finding> {
     findings
 }
 
-/// The shortest way by imports from `start` to `end`, both included.
+/// Returns the shortest way by imports from `start` to `end`, both included.
 fn way_back<'a>(imports: &'a Imports, start: &'a str, end: &str) -> Option<Vec<&'a str>> {
     let mut ways = vec![vec![start]];
     let mut seen = BTreeSet::from([start]);

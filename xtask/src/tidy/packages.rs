@@ -128,8 +128,8 @@ impl<'a> Package<'a> {
         }
     }
 
-    /// A published package can depend only on published ones. Tests and examples are not part of a
-    /// package.
+    /// Checks that a published package depends only on published ones, with versions. Tests and
+    /// examples are not part of a package.
     fn check_dependencies(&self, is_published: impl Fn(&str) -> bool, findings: &mut Vec<Finding>) {
         let kinds = ["dependencies", "build-dependencies"].into_iter();
         let tables = kinds.filter_map(|kind| self.manifest.get(kind)?.get_ref().as_table());

@@ -4,7 +4,7 @@ use std::iter;
 
 use super::source::Source;
 
-/// The paths that the code of the module `own` names, from the root on, with their lines.
+/// Returns the paths that the code of the module `own` names, from the root on, with their lines.
 pub(super) fn used_paths<'a>(source: &'a Source, own: &[&'a str]) -> Vec<(usize, Vec<&'a str>)> {
     let mut used = Vec::new();
     for index in 0..source.tokens.len() {

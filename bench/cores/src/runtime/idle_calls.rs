@@ -13,7 +13,7 @@ impl Calls<'_> {
         worker / self.runtime.remedy.group
     }
 
-    /// `Worker::look_around` before it takes its mail: worker/mod.rs.
+    /// Models the part of `Worker::look_around` of worker/mod.rs before it takes its mail.
     pub(crate) fn look_around(&mut self, has_ready: bool) {
         let state = self.runtime.common.state;
         self.load(state);
@@ -23,7 +23,7 @@ impl Calls<'_> {
         }
     }
 
-    /// `Neighbors::balance` with one victim: worker/neighbors.rs.
+    /// Models `Neighbors::balance` of worker/neighbors.rs, with one victim.
     pub(super) fn balance(&mut self) {
         let count = self.runtime.workers.len();
         if count == 1 {
@@ -40,7 +40,7 @@ impl Calls<'_> {
         }
     }
 
-    /// `Worker::search`: worker/search.rs. Returns a fiber that it has taken.
+    /// Models `Worker::search` of worker/search.rs. Returns a fiber that it has taken.
     pub(crate) fn search(&mut self) -> Option<u64> {
         let (core, idle) = (self.core, self.idle_of(self.core));
         if !std::mem::replace(&mut self.own().is_searching, true) {
@@ -63,7 +63,7 @@ impl Calls<'_> {
         found
     }
 
-    /// `Sleep::end_search`: worker/sleep.rs.
+    /// Models `Sleep::end_search` of worker/sleep.rs.
     pub(crate) fn end_search(&mut self) {
         let idle = self.idle_of(self.core);
         if std::mem::take(&mut self.own().is_searching)
@@ -74,7 +74,7 @@ impl Calls<'_> {
         }
     }
 
-    /// `Sleep::announce`: worker/sleep.rs. Returns `true` if there is nothing to do.
+    /// Models `Sleep::announce` of worker/sleep.rs. Returns `true` if there is nothing to do.
     pub(crate) fn announce_sleep(&mut self) -> bool {
         let (core, idle) = (self.core, self.idle_of(self.core));
         self.call(|runtime| {
@@ -92,7 +92,7 @@ impl Calls<'_> {
         true
     }
 
-    /// `Sleep::wake_up`: worker/sleep.rs.
+    /// Models `Sleep::wake_up` of worker/sleep.rs.
     pub(crate) fn wake_up(&mut self) {
         let (core, idle) = (self.core, self.idle_of(self.core));
         let saw_work = self.own().saw_work;
@@ -105,7 +105,8 @@ impl Calls<'_> {
         self.load(notifier);
     }
 
-    /// `Shared::has_stealable_work`: the injector, the woken fibers, and each worker.
+    /// Models `Shared::has_stealable_work`: looks at the injector, the woken fibers, and each
+    /// worker.
     pub(super) fn look_for_stealable_work(&mut self) -> bool {
         let common = &self.runtime.common;
         let (head, tail) = (common.injector_head, common.injector_tail);
@@ -125,7 +126,7 @@ impl Calls<'_> {
         })
     }
 
-    /// The remedy: one line tells that no deque has anything, unless one has.
+    /// Returns `true` if the hint, the single line of the remedy, tells that no deque has anything.
     pub(super) fn has_nothing_by_hint(&mut self) -> bool {
         if !self.runtime.remedy.has_hint {
             return false;
@@ -143,7 +144,7 @@ impl Calls<'_> {
         self.load(handed);
     }
 
-    /// `Queues::others_have_handed`.
+    /// Models `Queues::others_have_handed`.
     pub(super) fn look_at_all_handed(&mut self) {
         if self.runtime.remedy.has_hint {
             let hint = self.runtime.common.hint;
@@ -153,7 +154,7 @@ impl Calls<'_> {
             .for_each(|victim| self.look_at_handed(victim));
     }
 
-    /// `Shared::wake_one`: worker/handoff.rs.
+    /// Models `Shared::wake_one` of worker/handoff.rs.
     pub(super) fn wake_one(&mut self) {
         let groups = self.runtime.idles.len();
         let own = self.idle_of(self.core) % groups;
@@ -175,7 +176,7 @@ impl Calls<'_> {
         }
     }
 
-    /// `Remote::wake`: shared/remote.rs.
+    /// Models `Remote::wake` of shared/remote.rs.
     pub(super) fn wake(&mut self, worker: usize) {
         let waker = self.runtime.workers[worker].waker;
         self.modify(waker);
@@ -184,7 +185,7 @@ impl Calls<'_> {
         self.steps.push_back(Step::Wake(worker));
     }
 
-    /// `Remote::mail`: worker/handoff.rs.
+    /// Models `Remote::mail` of worker/handoff.rs.
     pub(crate) fn mail(&mut self, worker: usize, item: u64) {
         let items = self.runtime.workers[worker].items;
         self.store(items);
@@ -210,7 +211,7 @@ impl Calls<'_> {
         self.call(|runtime| runtime.workers[core].remote.inbox.take())
     }
 
-    /// `Queues::spread` and `Remote::hand`: a new fiber for the next worker in turn.
+    /// Models `Queues::spread` and `Remote::hand`: hands a new fiber to the next worker in turn.
     pub(crate) fn hand(&mut self, item: u64) {
         let spread = self.runtime.common.spread;
         self.modify(spread);
@@ -223,7 +224,7 @@ impl Calls<'_> {
         self.mail(worker, item);
     }
 
-    /// `Remote::count_handed_taken`.
+    /// Models `Remote::count_handed_taken`.
     pub(crate) fn count_handed_taken(&mut self) {
         let core = self.core;
         self.call(|runtime| {
@@ -232,8 +233,8 @@ impl Calls<'_> {
         });
     }
 
-    /// A look at the parking lot's queue of a lock: sync/parking_lot.rs. `Mutex::lock`, the queue,
-    /// `Mutex::unlock`.
+    /// Models a look at the parking lot's queue of a lock (sync/parking_lot.rs): `Mutex::lock`, the
+    /// queue, `Mutex::unlock`.
     pub(crate) fn with_queue(&mut self, lock: u64) {
         let mixed = (lock + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let bucket = self.runtime.buckets[(mixed >> 58) as usize];

@@ -13,15 +13,15 @@ const PINS_PER_COLLECT: u64 = 128;
 pub(super) const STOLEN_MAX: usize = 32;
 
 impl Calls<'_> {
-    /// `Queues::has_work`, without the queue of ready fibers, which is the worker's own.
+    /// Models `Queues::has_work`, without the queue of ready fibers, which is the worker's own.
     pub(crate) fn has_new(&mut self) -> bool {
         let ends = self.own().ends;
         self.load(ends);
         !self.own().deque.is_empty()
     }
 
-    /// `Queues::push_new`: `Worker::push` of crossbeam-deque, and a wake-up. A new id is taken from
-    /// a block of 64.
+    /// Models `Queues::push_new`: `Worker::push` of crossbeam-deque, and a wake-up. A new id is
+    /// taken from a block of 64.
     pub(crate) fn push_new(&mut self, fiber: u64) {
         let Worker { ends, slots, .. } = *self.own();
         self.load(ends);
@@ -35,7 +35,7 @@ impl Calls<'_> {
         self.wake_one();
     }
 
-    /// `Worker::pop` of crossbeam-deque.
+    /// Models `Worker::pop` of crossbeam-deque.
     pub(crate) fn pop_newest(&mut self) -> Option<u64> {
         let Worker { ends, slots, .. } = *self.own();
         self.load(ends);
@@ -52,8 +52,9 @@ impl Calls<'_> {
         Some(fiber)
     }
 
-    /// `Stealer::steal_batch_and_pop` of crossbeam-deque: the front, a pin, the back; a buffer and
-    /// an exchange of the front if there is something. Moves half of the fibers, or a batch.
+    /// Models `Stealer::steal_batch_and_pop` of crossbeam-deque: the front, a pin, the back; a
+    /// buffer and an exchange of the front if there is something. Moves half of the fibers, or a
+    /// batch.
     pub(super) fn steal(&mut self, victim: usize) -> bool {
         let count = self.runtime.workers[victim].deque.len();
         self.look_at_deque(victim);
@@ -82,8 +83,8 @@ impl Calls<'_> {
         count > 0
     }
 
-    /// `Local::pin` of crossbeam-epoch, and now and then `Global::try_advance`, which reads the
-    /// epoch of each thread until it finds another one pinned.
+    /// Models `Local::pin` of crossbeam-epoch, and now and then `Global::try_advance`, which reads
+    /// the epoch of each thread until it finds another one pinned.
     pub(super) fn pin(&mut self) {
         let Worker { epoch, pins, .. } = *self.own();
         let global = self.runtime.common.global_epoch;
@@ -106,15 +107,15 @@ impl Calls<'_> {
         self.own().pins = pins + 1;
     }
 
-    /// `Queues::take_in_injected`: one fiber, which then counts as new.
+    /// Models `Queues::take_in_injected`: takes in one fiber, which then counts as new.
     pub(super) fn take_in_injected(&mut self) {
         if let Some(fiber) = self.steal_injected(1) {
             self.push_new(fiber);
         }
     }
 
-    /// `Injector::steal` and `steal_batch_and_pop` of crossbeam-deque: head and tail; a block and
-    /// an exchange of the head if there is something. Returns one fiber.
+    /// Models `Injector::steal` and `steal_batch_and_pop` of crossbeam-deque: head and tail; a
+    /// block and an exchange of the head if there is something. Returns one fiber.
     pub(super) fn steal_injected(&mut self, max: usize) -> Option<u64> {
         let common = &self.runtime.common;
         let (head, tail, slots) = (
@@ -143,8 +144,8 @@ impl Calls<'_> {
         first
     }
 
-    /// `Shared::inject`, by a thread outside of the workers: `Injector::push` of crossbeam-deque,
-    /// and a wake-up.
+    /// Models `Shared::inject`, called by a thread outside of the workers: `Injector::push` of
+    /// crossbeam-deque, and a wake-up.
     pub(crate) fn inject(&mut self, fiber: u64) {
         let (tail, slots) = (
             self.runtime.common.injector_tail,
@@ -163,7 +164,7 @@ impl Calls<'_> {
         self.runtime.injected.len()
     }
 
-    /// `NewFibersHandle::is_empty`: the handle, then the ends of the deque.
+    /// Models `NewFibersHandle::is_empty`: the handle, then the ends of the deque.
     pub(super) fn look_at_deque(&mut self, worker: usize) {
         let Worker { handle, ends, .. } = self.runtime.workers[worker];
         self.load(handle);

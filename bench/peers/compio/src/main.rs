@@ -49,7 +49,7 @@ fn serve(port: u16, workers: u64, compute: Compute) {
     io::copy(&mut io::stdin(), &mut io::sink()).expect("a pipe");
 }
 
-/// One worker: its own runtime and its own listener.
+/// Runs one worker, with its own runtime and its own listener.
 fn work(address: SocketAddr, compute: Compute, listens: &Sender<SocketAddr>) {
     let mut proactor = ProactorBuilder::new();
     // What its documentation has for a ring that one thread uses; `coop_taskrun` in place of

@@ -51,7 +51,7 @@ fn main() {
     }
 }
 
-/// A loop per worker, each with its own listener.
+/// Serves in one loop per worker, each with its own listener.
 fn serve(port: u16, workers: u64, compute: Compute) {
     let mut address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     for _ in 0..workers {
@@ -118,7 +118,7 @@ impl Worker {
         }
     }
 
-    /// All that have come.
+    /// Accepts all connections that have come.
     fn accept(&self) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         loop {
@@ -136,8 +136,8 @@ impl Worker {
         }
     }
 
-    /// All that has come: a short read says that there is no more, but not whether the other side
-    /// has ended.
+    /// Answers all messages that have come: a short read says that there is no more, but not
+    /// whether the other side has ended.
     fn echo(&self, fd: RawFd, flags: EventFlags) {
         // SAFETY: the instance names only descriptors that `accept` gave it, and only this function
         // closes them, after which the kernel names them no more; no connection is twice among the
@@ -163,8 +163,8 @@ impl Worker {
         }
     }
 
-    /// A client that does not read its responses delays the others of this worker; no load here
-    /// does that.
+    /// Computes for each message, then sends them all back. A client that does not read its
+    /// responses delays the others of this worker; no load here does that.
     fn answer(&self, stream: BorrowedFd<'_>, mut messages: &[u8]) -> rustix::io::Result<()> {
         for _ in messages.chunks(MESSAGE_BYTES) {
             self.compute.run();

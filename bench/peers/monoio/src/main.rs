@@ -46,7 +46,8 @@ fn serve(port: u16, workers: u64, compute: Compute) {
     io::copy(&mut io::stdin(), &mut io::sink()).expect("a pipe");
 }
 
-/// One worker: its own runtime and, as monoio's default `SO_REUSEPORT` allows, its own listener.
+/// Runs one worker, with its own runtime and, as monoio's default `SO_REUSEPORT` allows, its own
+/// listener.
 fn work(address: SocketAddr, compute: Compute, listens: &Sender<SocketAddr>) {
     let mut runtime = RuntimeBuilder::<IoUringDriver>::new()
         .build()

@@ -10,8 +10,8 @@ use crate::threads::spawn;
 /// Longer than a message of 16 bytes, so that a short read says that there is no more.
 const BUFFER_BYTES: usize = 64;
 
-/// The kernel puts the threads on all CPUs that the process may use: whoever wants fewer workers
-/// gives it fewer.
+/// Serves with a thread per connection. The kernel puts the threads on all CPUs that the process
+/// may use: for fewer workers, give it fewer CPUs.
 pub(crate) fn serve(port: u16, compute: Compute) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("a free port");
     println!("{}", listener.local_addr().expect("a bound address"));

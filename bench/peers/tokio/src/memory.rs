@@ -9,8 +9,8 @@ use tokio::task::JoinHandle;
 use super::gate::Gate;
 use super::stack::{descend, stage};
 
-/// Each task calls functions that use `kib` KiB of the worker's stack, and waits after they have
-/// returned.
+/// Runs tasks that call functions that use `kib` KiB of the worker's stack, and wait after these
+/// have returned.
 pub(crate) fn returned(count: usize, kib: usize) {
     peak(count, |runtime, gate| {
         runtime.spawn(async move {
@@ -20,7 +20,7 @@ pub(crate) fn returned(count: usize, kib: usize) {
     });
 }
 
-/// Each task keeps `kib` KiB while it waits, and so in its future.
+/// Runs tasks that keep `kib` KiB while they wait, and so in their futures.
 pub(crate) fn held(count: usize, kib: usize) {
     peak(count, |runtime, gate| match kib {
         1 => runtime.spawn(hold::<1024>(gate, count)),

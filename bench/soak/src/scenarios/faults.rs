@@ -180,7 +180,7 @@ pub(super) fn reads_expire(stage: &Arc<Stage>, random: &mut Random) -> io::Resul
     join_all(handles)
 }
 
-/// To a listener whose queue is full.
+/// Connects to a listener whose queue is full, until the timeout expires.
 pub(super) fn connect_expires(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
     let (socket, address) = silent_socket()?;
     rustix::net::listen(&socket, 0)?;

@@ -16,7 +16,7 @@ thread_local! {
     static OWN: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A channel of `std` without room: each waits for the other.
+/// Sends through a channel of `std` without room: each side waits for the other.
 pub(super) fn channel(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
     let count = random.u64(..50);
     let (sender, receiver) = mpsc::sync_channel(0);
@@ -31,7 +31,7 @@ pub(super) fn channel(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()>
     )
 }
 
-/// A lock of `std`, held across waits.
+/// Counts under a lock of `std` that is held across waits.
 pub(super) fn lock_across_waits(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
     let shared = Arc::new(Mutex::new(0));
     let fibers = 1 + random.u64(..10);
@@ -51,7 +51,7 @@ pub(super) fn lock_across_waits(stage: &Arc<Stage>, random: &mut Random) -> io::
     expect(*lock(&shared) == fibers, "two fibers had the lock")
 }
 
-/// Values of `thread_local!`, borrowed across waits and blocking sleeps.
+/// Borrows values of `thread_local!` across waits and blocking sleeps.
 pub(super) fn thread_locals(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
     let handles: Vec<_> = (0..1 + random.u64(..20))
         .map(|_| {

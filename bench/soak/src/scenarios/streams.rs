@@ -21,7 +21,7 @@ const MESSAGES_MAX: u64 = 200;
 /// A small buffer, so that a writer waits for its reader.
 const NARROW_BYTES: usize = 8 * 1024;
 
-/// Two ends of a connection.
+/// Returns the two ends of a connection.
 pub(super) fn connection(random: &mut Random) -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let client = TcpStream::connect(listener.local_addr()?)?;
@@ -71,7 +71,7 @@ fn receive_all<R: Read>(mut receiver: Receiver<R>, mut random: Random) -> io::Re
     Ok(())
 }
 
-/// A fiber for each end.
+/// Starts a fiber for each end.
 fn start<W: Write + Send + 'static, R: Read + Send + 'static>(
     stage: &Arc<Stage>,
     random: &mut Random,
@@ -91,7 +91,8 @@ pub(super) fn one_way(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()>
     join_all(start(stage, random, ends, end_writing))
 }
 
-/// Timeouts so short that many expire: the read that follows goes on where the last one left off.
+/// Sets timeouts so short that many expire: the read that follows goes on where the last one left
+/// off.
 pub(super) fn with_timeouts(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
     let (client, server) = connection(random)?;
     for end in [&client, &server] {
@@ -125,7 +126,7 @@ pub(super) fn pipe(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
     join_all(start(stage, random, ends, close))
 }
 
-/// The messages go into a file first, and from there to the socket without a copy.
+/// Writes the messages to a file first, and sends them from there to the socket without a copy.
 pub(super) fn from_file(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
     let (client, server) = connection(random)?;
     let temporary = TemporaryFile::create(stage)?;

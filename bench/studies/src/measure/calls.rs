@@ -123,9 +123,9 @@ mod tests {
         assert_eq!(reading(&[(1, 15), (2, 20), (4, 100)]).since(&before), 105);
     }
 
-    /// `dd` reads and writes each line, and has no reason to do much else.
     #[test]
     fn the_calls_of_another_process_are_counted() {
+        // `dd` reads and writes each line, and has no reason to do much else.
         const LINES: u64 = 100;
         let mut command = Command::new("dd");
         command.args(["bs=5", "status=none"]);

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// A program in the shell that prints these lines and reads a line after each.
+    /// Returns the shell as the program to run, with the arguments that make it run `script`.
     fn program(script: &str) -> (Program, Vec<String>) {
         let shell = Program {
             name: "shell".to_owned(),

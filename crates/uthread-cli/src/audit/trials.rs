@@ -50,9 +50,9 @@ mod tests {
 
     use super::*;
 
-    /// Each row of the results whose use is of a crate in the table says the same, or less.
     #[test]
     fn the_table_is_that_of_the_results() {
+        // Each row of the results whose use is of a crate in the table says the same, or less.
         let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results/crates.md");
         let results = fs::read_to_string(results).unwrap();
         let rows: Vec<(&str, &str)> = results

@@ -190,7 +190,7 @@ fn file_reads(duration: Duration) -> io::Result<u64> {
 
 const PAGE_BYTES: usize = 4096;
 
-/// Sleeps, and times out reads; returns the median lateness.
+/// Sleeps and times out reads; returns the median lateness.
 fn timers(duration: Duration) -> io::Result<u64> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let mut silent = TcpStream::connect(listener.local_addr()?)?;

@@ -31,7 +31,7 @@ const CRATES: [(&str, &str); 8] = [
     ("of-builds", "use std::sync::Condvar;"),
 ];
 
-/// A program with dependencies, which cargo takes from a folder.
+/// Creates a program with dependencies, which cargo takes from a folder.
 fn program(dependencies: &str) -> TempDir {
     let config =
         "[source.crates-io]\nreplace-with = \"folder\"\n[source.folder]\ndirectory = \"crates\"\n";

@@ -160,9 +160,9 @@ fn wrong_usage_is_2_and_help_is_0() {
     );
 }
 
-/// README.md gives this command for the folder of the workspace; a second package with a default
-/// program would make it ambiguous. `cargo xtask ci` also runs the command, which builds the
-/// workspace again.
+/// Catches a second package with a default program, which would make the command ambiguous that
+/// README.md gives for the folder of the workspace. `cargo xtask ci` also runs the command, which
+/// builds the workspace again.
 #[test]
 fn cargo_run_means_this_program() {
     let output = Command::new(env!("CARGO"))

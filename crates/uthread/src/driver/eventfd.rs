@@ -12,6 +12,8 @@ use super::Wake;
 pub(crate) struct Eventfd(OwnedFd);
 
 impl Eventfd {
+    /// Creates a non-blocking eventfd.
+    ///
     /// # Errors
     ///
     /// `EMFILE` if the process has no free descriptor.
@@ -20,6 +22,8 @@ impl Eventfd {
         Ok(Eventfd(rustix::event::eventfd(0, flags)?))
     }
 
+    /// Creates another handle to this eventfd.
+    ///
     /// # Errors
     ///
     /// `EMFILE` if the process has no free descriptor.

@@ -99,6 +99,8 @@ pub(super) struct Waiting<O> {
 unsafe impl<O: Send> Send for Waiting<O> {}
 
 impl<O> Waiting<O> {
+    /// Creates the record of a waiting operation.
+    ///
     /// # Safety
     ///
     /// The pointer is to an operation of this type, except for lifetimes, which stays alive and is
@@ -154,7 +156,7 @@ impl<O> Readiness<O> {
         }
     }
 
-    /// Called when the kernel starts to report events. It reports the current readiness as the
+    /// Records that the kernel starts to report events. It reports the current readiness as the
     /// first event.
     pub(super) fn arm(&mut self) {
         self.is_armed = true;

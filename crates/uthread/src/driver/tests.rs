@@ -107,10 +107,10 @@ fn polls<'a>(reader: &'a PipeReader, state: &'a FdState, count: usize) -> Vec<Op
     (0..count).map(poll).collect()
 }
 
-/// The pipe is ready, so the kernel completes each poll while it takes it: the completions have the
-/// order of the submissions.
 #[test]
 fn a_flush_begins_operations_in_the_order_of_their_priorities() {
+    // The pipe is ready, so the kernel completes each poll while it takes it: the completions have
+    // the order of the submissions.
     on_each(|mut both| {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(writer);
@@ -239,7 +239,7 @@ fn each_waker_ends_a_wait_again_and_again() {
     }
 }
 
-/// Otherwise a wake-up between two waits would be lost together with an earlier one.
+/// Catches a wake-up between two waits that is lost together with an earlier one.
 #[test]
 fn a_wake_up_that_comes_early_ends_the_next_wait() {
     for mut both in wakers() {
@@ -301,7 +301,7 @@ fn no_more_completions_are_reaped_than_asked_for() {
     });
 }
 
-/// The worker does not enter the kernel then, so the reaping thread has to find the completions.
+/// Keeps the worker out of the kernel, so that the reaping thread has to find the completions.
 #[test]
 fn shared_completions_arrive_without_the_worker() {
     for make in drivers() {

@@ -533,6 +533,8 @@ unsafe impl Send for Started {}
 
 #[allow(unsafe_code, reason = "a reference without a lifetime or a count")]
 impl Started {
+    /// Creates a reference to a started fiber.
+    ///
     /// # Safety
     ///
     /// The fiber outlives all uses of the reference and its copies: a reactor keeps the fiber until

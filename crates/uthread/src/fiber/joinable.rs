@@ -23,6 +23,8 @@ unsafe impl<T> Send for Joinable<T> {}
 unsafe impl<T> Sync for Joinable<T> {}
 
 impl<T> Joinable<T> {
+    /// Creates the joinable end of a fiber.
+    ///
     /// # Safety
     ///
     /// The outcome is that of the fiber.

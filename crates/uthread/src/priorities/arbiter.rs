@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(turns(&mut flooded, [true; 3], 6), "uuuunu");
     }
 
-    /// The bounds of the README, for work that arrives in any order.
+    /// Checks the bounds of the README, for work that arrives in any order.
     #[test]
     fn work_at_the_head_of_its_queue_waits_for_a_bounded_number_of_turns() {
         for seed in 0..200 {

@@ -105,7 +105,8 @@ impl Reclaimer {
         }
     }
 
-    /// Never inlined, like every access to a thread-local that fibers make.
+    /// Returns `true` if the calling thread is the owner. Never inlined, like every access to a
+    /// thread-local that fibers make.
     #[inline(never)]
     fn is_owner(&self) -> bool {
         thread::current().id() == self.owner

@@ -536,8 +536,8 @@ fn start_spare(
     })
 }
 
-/// The main function of a worker thread. Reports once whether the worker could start, and its
-/// driver.
+/// Runs a worker, as the main function of its thread. Reports once whether the worker could start,
+/// and its driver.
 fn work(
     index: usize,
     shared: Arc<Shared>,

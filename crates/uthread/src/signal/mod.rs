@@ -245,7 +245,7 @@ impl Event for Received<'_> {
         self.signals.take_pending().map(Ok)
     }
 
-    /// Always enlists: the poll completes as soon as it starts if a signal has arrived.
+    /// Returns `true`: the poll completes as soon as it starts if a signal has arrived.
     fn enlist(&mut self, _: ArmHandle) -> bool {
         true
     }

@@ -83,7 +83,7 @@ fn a_channel_loses_nothing_and_keeps_each_senders_order() {
     });
 }
 
-/// The receiver goes at some time, or the runtime does: each value was received, came back, or was
+/// Drops the receiver or ends the runtime at some time: each value is received, comes back, or is
 /// dropped with the channel, and nobody waits on.
 #[test]
 fn a_channel_may_end_at_any_moment() {
@@ -251,8 +251,8 @@ fn follow(receiver: &mut watch::Receiver<u64>, choices: &mut Choices) -> u64 {
     }
 }
 
-/// Receivers may skip numbers, but see the last one, and no wake-up is lost. Some receivers are
-/// cancelled.
+/// Checks that receivers see the last number though they may skip others, and that no wake-up is
+/// lost. Some receivers are cancelled.
 #[test]
 fn every_receiver_sees_the_last_value_that_was_sent() {
     const SENDERS: u64 = 3;

@@ -96,7 +96,7 @@ fn every_result_is_taken_in_order_until_the_end() {
     });
 }
 
-/// Otherwise a peer that sends without end would fill the memory of a receiver that does not read.
+/// Catches a peer that sends without end and so fills the memory of a receiver that does not read.
 #[test]
 fn an_operation_is_ended_when_its_backlog_is_full() {
     const BURST: u32 = 64;

@@ -94,7 +94,7 @@ fn an_operation_ends_once_and_touches_its_buffer_only_until_then() {
     });
 }
 
-/// Only its worker can cancel the operation, and would sleep until another event.
+/// Catches a worker that sleeps until another event though only it can cancel the operation.
 #[test]
 fn a_worker_does_not_sleep_while_an_operation_is_late() {
     under_seeds(|seed, mode| {
@@ -114,7 +114,7 @@ fn a_worker_does_not_sleep_while_an_operation_is_late() {
     });
 }
 
-/// Otherwise a request would wait in the ring until a whole batch of fibers has computed.
+/// Catches a request that waits in the ring until a whole batch of fibers has computed.
 #[test]
 fn submitted_operations_start_while_others_compute() {
     const COMPUTED: Duration = Duration::from_micros(200);
@@ -152,7 +152,7 @@ fn sends_gather_longer_than_other_operations() {
     assert!(sends_waited >= sim::GATHER_TIME, "{sends_waited:?}");
 }
 
-/// Otherwise an event that makes a more urgent fiber ready would be seen later than without sends.
+/// Catches an event that makes a more urgent fiber ready and is seen later than without sends.
 #[test]
 fn sends_of_ordered_fibers_gather_only_for_a_short_batch() {
     const COMPUTED: Duration = Duration::from_micros(10);
@@ -196,8 +196,8 @@ fn gathering_times(
     times
 }
 
-/// Otherwise a fiber that computes between calls would wait for all others twice or more for each
-/// of its messages.
+/// Catches a fiber that computes between calls and waits for all others twice or more for each of
+/// its messages.
 #[test]
 fn a_call_that_need_not_wait_leaves_the_turn_to_its_fiber() {
     // Fewer than those after which it gives way.
@@ -269,8 +269,8 @@ impl Computing {
     }
 }
 
-/// Otherwise connections that compute would keep out those that have just been accepted: each of
-/// their batches ends with the first fiber.
+/// Catches computing connections that keep out those that have just been accepted: each of their
+/// batches ends with the first fiber.
 #[test]
 fn a_new_fiber_begins_beside_others_that_compute() {
     under_seeds(|seed, mode| {
@@ -289,7 +289,7 @@ fn a_new_fiber_begins_beside_others_that_compute() {
     });
 }
 
-/// Otherwise each new connection would wait for its turn behind all those that there are.
+/// Catches a new connection that waits for its turn behind all those that there are.
 #[test]
 fn an_accepting_fiber_does_not_queue_behind_computing_ones() {
     const ACCEPTED: usize = 20;

@@ -25,7 +25,7 @@ impl Drop for Dawdles {
     }
 }
 
-/// Panics, as with a panic hook, and waits meanwhile.
+/// Panics as with a panic hook, and waits meanwhile.
 fn panic_slowly(seed: u64) {
     let _dawdles = Dawdles(Choices(seed));
     panics::record_panic();

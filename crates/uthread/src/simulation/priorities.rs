@@ -175,11 +175,11 @@ fn fibers_start_in_the_order_of_their_priorities() {
     });
 }
 
-/// Otherwise a worker that always finds urgent fibers would never look into the injector.
+/// Catches a worker that always finds urgent fibers and never looks into the injector.
 #[test]
 fn a_stream_of_urgent_new_fibers_delays_no_fiber_from_outside_for_long() {
     const LINKS_MAX: usize = 10_000;
-    /// Each starts the next, so that there is always a new one.
+    /// Starts the next fiber of the stream, so that there is always a new one.
     fn stream(stop: &Arc<AtomicBool>, links: &Arc<AtomicUsize>) {
         let (stop, links) = (Arc::clone(stop), Arc::clone(links));
         let link = links.fetch_add(1, Ordering::Relaxed);

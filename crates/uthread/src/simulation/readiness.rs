@@ -118,7 +118,7 @@ fn send(sender: &SyncSender<usize>, seed: u64) {
     }
 }
 
-/// A sender and a receiver, beside others of their kind.
+/// Creates a sender and a receiver, which run beside others of their kind.
 fn pair(seed: u64) -> [Box<dyn FnOnce() + Send>; 2] {
     let (sender, receiver) = sync_channel(seed as usize % 3);
     [
@@ -139,7 +139,7 @@ fn every_value_is_taken_beside_descriptors() {
     });
 }
 
-/// Otherwise it would begin the poll again, and again.
+/// Catches a selection that begins the refused poll again and again.
 #[test]
 fn a_poll_that_is_refused_is_told() {
     under_seeds(|seed, mode| {

@@ -91,11 +91,11 @@ fn the_monitor_misses_no_fiber_as_it_goes_to_sleep() {
 /// Maximum number of bytes between a variable of a fiber that parks and its stack pointer.
 const FRAMES_BYTES_MAX: usize = 4096;
 
-/// The stack pointer is read from the private fields of corosensei's `Coroutine`. Anything else
-/// that is found there would be far above the variable, or far below it.
 #[test]
 #[allow(unsafe_code, reason = "reading a suspended fiber")]
 fn the_stack_pointer_is_found_below_the_frames_of_a_waiting_fiber() {
+    // The stack pointer is read from the private fields of corosensei's `Coroutine`. Anything else
+    // that is found there would be far above the variable, or far below it.
     let mut simulation = Simulation::new(1, 1, Mode::Staying);
     let address = Arc::new(AtomicUsize::new(0));
     let waiting = Arc::clone(&address);

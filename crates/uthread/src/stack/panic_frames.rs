@@ -81,7 +81,7 @@ pub(crate) fn is_in_hook() -> bool {
     found
 }
 
-/// Panics, so that [`learn`] sees the functions that this calls.
+/// Panics so that [`learn`] sees the functions that this calls.
 #[inline(never)]
 fn begin() {
     panic!("learns what is on the stack of a panic hook");

@@ -285,7 +285,8 @@ impl<T: Clone> Receiver<T> {
     }
 }
 
-/// Called without the lock: cloning and dropping run user code.
+/// Returns the value, or a clone if others hold it too. Called without the lock: cloning and
+/// dropping run user code.
 fn clone_of<T: Clone>(value: Arc<T>) -> T {
     Arc::unwrap_or_clone(value)
 }

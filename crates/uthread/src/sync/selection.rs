@@ -135,15 +135,15 @@ pub trait AnyArm {
     fn is_enabled(&self) -> bool;
     /// Completes the event if it is ready; returns `true` if it was.
     fn try_complete(&mut self) -> bool;
-    /// See [`Event::enlist`].
+    /// Calls [`Event::enlist`]; returns `true` if the arm is disabled.
     fn enlist(&mut self, handle: ArmHandle) -> bool;
-    /// See [`Event::withdraw`].
+    /// Calls [`Event::withdraw`], if the arm is enabled.
     fn withdraw(&mut self);
-    /// See [`Event::deadline`].
+    /// Returns [`Event::deadline`], if the arm is enabled.
     fn deadline(&self) -> Option<Instant>;
-    /// See [`Event::poll`].
+    /// Returns [`Event::poll`], if the arm is enabled.
     fn poll(&self) -> Option<PollOperation<'_>>;
-    /// See [`Event::fail`].
+    /// Calls [`Event::fail`], if the arm is enabled.
     fn fail(&mut self, error: io::Error);
     /// Completes the event after a claim.
     fn accept(&mut self);

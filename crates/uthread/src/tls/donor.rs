@@ -201,7 +201,7 @@ unsafe fn donate(stack: Range<usize>) -> io::Result<(libc::pthread_t, Donation)>
     Ok((unsafe { thread.assume_init() }, donation))
 }
 
-/// The start routine of a donor. Returns when the thread ends.
+/// Runs a donor, as the start routine of its thread. Returns when the thread ends.
 #[allow(unsafe_code, reason = "leaving a thread")]
 extern "C" fn run_donor(donation: *mut c_void) -> *mut c_void {
     let shared = donation.cast::<Donation>();

@@ -127,12 +127,12 @@ pub(super) unsafe extern "C" fn continue_thread(
     )
 }
 
-/// Never called, as the CPU is not [known](super::thread_pointer::IS_KNOWN).
+/// Does nothing. Never called, as the CPU is not [known](super::thread_pointer::IS_KNOWN).
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[allow(unsafe_code, reason = "the signature of the others")]
 pub(super) unsafe extern "C" fn leave_task(_: *mut usize) {}
 
-/// Never called, as the CPU is not [known](super::thread_pointer::IS_KNOWN).
+/// Returns -1. Never called, as the CPU is not [known](super::thread_pointer::IS_KNOWN).
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[allow(unsafe_code, reason = "the signature of the others")]
 pub(super) unsafe extern "C" fn continue_thread(_: usize, _: usize, _: usize, _: usize) -> isize {

@@ -107,7 +107,7 @@ pub(super) unsafe fn set(way: Way, pointer: usize) {
     let _ = (way, pointer);
 }
 
-/// Never called, as the CPU is not [known](IS_KNOWN).
+/// Returns 0. Never called, as the CPU is not [known](IS_KNOWN).
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(super) fn get() -> usize {
     0

@@ -101,7 +101,7 @@ impl Drop for Endless {
     }
 }
 
-/// A future that wakes itself `count` times before it is ready.
+/// Returns a future that wakes itself `count` times before it is ready.
 fn yields(mut count: u32) -> impl Future<Output = ()> {
     future::poll_fn(move |context| {
         if count == 0 {

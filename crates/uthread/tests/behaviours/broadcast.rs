@@ -173,7 +173,7 @@ fn a_wait_ends_with_its_time(place: Place) {
     });
 }
 
-/// A value is dropped when no receiver needs it any more, because all have received it or have been
+/// Covers both reasons why no receiver needs a value any more: all have received it or have been
 /// dropped.
 fn a_value_is_dropped_with_its_last_receiver(place: Place) {
     place.run(|| {
@@ -199,7 +199,7 @@ fn a_value_is_dropped_with_its_last_receiver(place: Place) {
     });
 }
 
-/// Otherwise the lock would be held while a value is cloned, or dropped.
+/// Catches a lock that is held while a value is cloned or dropped.
 fn a_clone_may_use_the_channel(place: Place) {
     struct Sends(uthread::sync::broadcast::Sender<Option<Sends>>);
     impl Clone for Sends {

@@ -164,7 +164,7 @@ fn a_bound_is_kept(place: Place) {
     });
 }
 
-/// The channel remembers who waited first.
+/// Catches a channel that still wakes whoever waited first.
 fn a_receiver_may_move_between_fibers_and_threads(place: Place) {
     mixed(place, |here, there| {
         let (sender, mut receiver) = sync_channel(0);
@@ -224,7 +224,7 @@ fn a_receiver_that_panics_disconnects(place: Place) {
     });
 }
 
-/// Otherwise the lock would be held while the destructor of a value waits, or uses the channel.
+/// Catches a lock that is held while the destructor of a value waits or uses the channel.
 fn a_destructor_may_use_the_channel_that_drops_it(place: Place) {
     struct Sends(SyncSender<Option<Sends>>);
     impl Drop for Sends {
@@ -257,7 +257,7 @@ fn a_large_bound_takes_no_memory_by_itself(place: Place) {
     });
 }
 
-/// The ends have the traits of those in `std`: programs send them across threads, use them across
+/// Checks the traits that programs rely on: they send the ends across threads, use them across
 /// unwinding, and print them.
 fn the_ends_have_the_traits_of_the_standard_library(place: Place) {
     place.run(|| {
@@ -281,7 +281,7 @@ fn the_ends_have_the_traits_of_the_standard_library(place: Place) {
     });
 }
 
-/// An `unpark` in between is for the caller's own `park`, and no message.
+/// Catches a receiver that takes an `unpark`, which is for the caller's own `park`, for a message.
 fn an_unpark_ends_no_wait_for_a_value(place: Place) {
     place.run(|| {
         let (sender, receiver) = sync_channel(0);

@@ -96,8 +96,8 @@ fn a_rendezvous_ends_with_its_receipt(place: Place) {
     assert_eq!(sender.try_send(5), Err(TrySendError::Disconnected(5)));
 }
 
-/// On a single worker, which the test occupies, a second value must not be accepted after the first
-/// was handed to a receiver that has not run yet.
+/// Catches a second value that is accepted after the first was handed to a receiver that has not
+/// run yet: the test occupies the only worker.
 fn a_rendezvous_takes_one_value_per_receipt(place: Place) {
     place.run(|| {
         let (sender, receiver) = sync_channel(0);

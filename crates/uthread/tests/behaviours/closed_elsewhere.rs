@@ -112,7 +112,7 @@ fn renumbered(file: RawFd, number: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
-/// A read that waits for the former file does not get them, and ends.
+/// Checks that a read of the former file, which still waits, ends without those bytes.
 fn the_next_file_with_the_number_keeps_its_bytes(place: Place) {
     alone(|| {
         for maker in MAKERS {

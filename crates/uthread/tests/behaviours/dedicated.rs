@@ -59,7 +59,7 @@ behaviours![
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The name of a thread of this process.
+/// Returns the name of a thread of this process.
 fn name_of(thread: Pid) -> String {
     let path = format!("/proc/self/task/{}/comm", thread.as_raw_nonzero());
     std::fs::read_to_string(path).unwrap().trim_end().to_owned()

@@ -162,7 +162,8 @@ fn an_abandoned_one_stops_and_runs_no_destructor(place: Place) {
     assert!(!touched.load(Ordering::Relaxed), "a destructor has run");
 }
 
-/// A joiner learns of the end only once nothing runs that may use what the fiber has lent.
+/// Catches a joiner that learns of the end while something still runs that may use what the fiber
+/// has lent.
 fn the_borrows_of_an_abandoned_one_are_left_alone(place: Place) {
     let runtime = place.runtime();
     let (release, is_released) = mpsc::channel();
@@ -321,7 +322,7 @@ fn a_fiber_that_drops_the_runtime_does_not_wait_for_its_joiner(place: Place) {
     assert!(joining.join().unwrap());
 }
 
-/// The only worker is busy until the runtime has shut down, so that it starts nothing that waits
+/// Keeps the only worker busy until the runtime has shut down, so that it starts nothing that waits
 /// for the dedicated fiber.
 fn a_drop_waits_for_one_that_has_just_started(place: Place) {
     let runtime = place.runtime_of(1);

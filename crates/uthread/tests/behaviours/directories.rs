@@ -116,7 +116,7 @@ fn an_entry_removed_since_has_no_metadata(place: Place) {
     });
 }
 
-/// By its path there is nothing any more, or another file.
+/// Catches a lookup by the path of the entry: there is nothing any more, or another file.
 fn an_entry_is_known_also_when_its_directory_has_another_name(place: Place) {
     place.run(|| {
         let directory = tempdir().unwrap();
@@ -201,7 +201,8 @@ fn metadata_follows_links_and_symlink_metadata_does_not(place: Place) {
     });
 }
 
-/// A directory `root` full of paths that lead here and there, beside a file that is `outside`.
+/// Creates a directory `root` full of paths that lead here and there, beside a file that is
+/// `outside`.
 fn maze() -> (TempDir, PathBuf) {
     let directory = tempdir().unwrap();
     let root = directory.path().join("root");

@@ -205,7 +205,7 @@ fn files_and_commands_look_alike(place: Place) {
     place.run(|| assert_eq!(texts!(uthread), texts!(std)));
 }
 
-/// The text of a value, plain and alternate.
+/// Returns the text of a value, plain and alternate.
 fn shown(value: impl Debug) -> String {
     format!("{value:?} {value:#?}")
 }

@@ -100,7 +100,8 @@ impl Rounds {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// How many there were since there were `before`; none where another thread read that too late.
+    /// Returns how many rounds were made since there were `before`, or zero if another thread read
+    /// that number too late.
     fn since(&self, before: usize) -> usize {
         self.made().saturating_sub(before)
     }
@@ -188,7 +189,8 @@ fn is_woken_by_thread(rounds: &Arc<Rounds>) -> usize {
     after.saturating_sub(join(waker))
 }
 
-/// The rounds made after the sleep should have ended: the loop itself reads the clock for it.
+/// Returns how many rounds were made after a sleep should have ended: another fiber reads the clock
+/// for it in a loop.
 fn sleeps(rounds: &Arc<Rounds>) -> usize {
     const NAP: Duration = Duration::from_micros(500);
     // Fixed before the sleep, which the machine may keep waiting.
@@ -213,8 +215,8 @@ fn sleeps(rounds: &Arc<Rounds>) -> usize {
     late
 }
 
-/// Through a pair that has what is sent at once: the kernel may put off what goes over the loopback
-/// device.
+/// Returns how many rounds were made while a message was sent and received. The pair delivers at
+/// once, while the kernel may put off what goes over the loopback device.
 fn receives(rounds: &Arc<Rounds>) -> usize {
     let (mut ours, mut theirs) = UnixStream::pair().unwrap();
     let before = rounds.made();
@@ -230,7 +232,7 @@ fn reads(rounds: &Arc<Rounds>) -> usize {
     rounds.since(before)
 }
 
-/// Fibers that yield run in turn: none gets two turns while another gets none.
+/// Catches a fiber that gets two turns while another gets none.
 fn fibers_that_yield_take_turns(place: Place) {
     const FIBERS: usize = 10;
     const LAPS: usize = 1000;
@@ -269,7 +271,7 @@ fn a_loop_that_yields_starves_nobody(place: Place) {
     });
 }
 
-/// It gets every second turn beside others, and they the rest.
+/// Runs a loop that gets every second turn beside others, which get the rest.
 fn an_urgent_loop_that_yields_starves_nobody(place: Place) {
     starves_nobody(place, |rounds| {
         priority::with(Priority::Urgent, || {
@@ -332,7 +334,7 @@ fn a_loop_of_sleeps_that_are_over_starves_nobody(place: Place) {
     });
 }
 
-/// From memory: the kernel completes each read at once.
+/// Reads from memory: the kernel completes each read at once.
 fn a_loop_that_reads_a_small_file_starves_nobody(place: Place) {
     starves_nobody(place, |rounds| {
         let file = file_of(&[7; MESSAGE_BYTES]);
@@ -350,7 +352,7 @@ fn a_loop_that_asks_what_a_file_is_starves_nobody(place: Place) {
     });
 }
 
-/// Both ends are here, so that neither ever waits for the other.
+/// Holds both ends, so that neither ever waits for the other.
 fn a_loop_that_writes_and_reads_a_socket_starves_nobody(place: Place) {
     starves_nobody(place, |rounds| {
         let (mut ours, mut theirs) = pair();
@@ -471,8 +473,8 @@ fn connections_are_served_alike(place: Place) {
     assert!(most < 2 * least, "from {least} to {most}");
 }
 
-/// Closed loops: each connection has one message under way. In a process of its own, which needs a
-/// thousand descriptors.
+/// Uses closed loops: each connection has one message under way. Runs in a process of its own,
+/// which needs a thousand descriptors.
 fn five_hundred_connections_are_served_alike(place: Place) {
     alone(|| connections_are_served_alike(place));
 }

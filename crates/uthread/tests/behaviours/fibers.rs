@@ -185,8 +185,8 @@ fn an_unpark_before_the_park_is_remembered(place: Place) {
     });
 }
 
-/// A join, a scope or a blocking call takes the wake-ups that come while it waits: a park after it
-/// waited for ever.
+/// Catches a join, a scope or a blocking call that swallows the wake-ups that come while it waits:
+/// a park after it waited for ever.
 fn an_unpark_during_another_wait_is_remembered(place: Place) {
     on_each(place, || {
         let own = current();
@@ -258,7 +258,7 @@ fn two_fibers_pass_a_token_between_workers(place: Place) {
     });
 }
 
-/// Otherwise an answer would wait behind everybody else, while what was asked leaves the cache.
+/// Catches an answer that waits behind everybody else, while what was asked leaves the cache.
 fn a_fiber_that_the_running_one_wakes_is_the_next(place: Place) {
     place.run(|| {
         let order = Mutex::new(Vec::new());
@@ -291,7 +291,7 @@ fn a_fiber_that_the_running_one_wakes_is_the_next(place: Place) {
     });
 }
 
-/// Otherwise two that wake each other for ever would keep their worker to themselves.
+/// Catches two fibers that keep their worker to themselves by waking each other for ever.
 fn two_fibers_that_wake_each_other_leave_turns_to_others(place: Place) {
     place.run(|| {
         let turns = AtomicUsize::new(0);
@@ -381,7 +381,8 @@ fn zero_workers_are_refused(place: Place) {
     assert!(error.to_string().contains("choose from 1"), "{error}");
 }
 
-/// Such sizes overflowed the arithmetic of the pool: up to a mapping smaller than the stacks in it.
+/// Catches sizes that overflow the arithmetic of the pool, up to a mapping smaller than the stacks
+/// in it.
 fn a_stack_size_beyond_all_memory_is_refused(place: Place) {
     for size in [usize::MAX, usize::MAX / 2, (1 << 58) + 4096, (1 << 30) + 1] {
         let error = place.builder().stack_size(size).build().unwrap_err();

@@ -71,8 +71,8 @@ fn holes_read_as_zeroes_and_take_no_room(place: Place) {
     });
 }
 
-/// The kernel ignores the offset of a write to a file opened for appending, contrary to POSIX;
-/// `std` documents this.
+/// Checks what `std` documents: the kernel ignores the offset of a write to a file opened for
+/// appending, contrary to POSIX.
 fn appending_ignores_the_offset(place: Place) {
     place.run(|| {
         let directory = tempdir().unwrap();
@@ -90,7 +90,7 @@ fn appending_ignores_the_offset(place: Place) {
     });
 }
 
-/// In a process of its own, because the limit is the process's, and so is what becomes of the
+/// Runs in a process of its own, because the limit is the process's, and so is what becomes of the
 /// signal.
 fn beyond_the_limit_of_the_process_writes_are_short_and_then_refused(place: Place) {
     const LIMIT: u64 = 10_000;
@@ -214,7 +214,7 @@ fn take_all_descriptors() -> Vec<std::fs::File> {
     files.map_while(Result::ok).collect()
 }
 
-/// The ring completes such requests later, and then leaves the position to whoever asked.
+/// Covers requests that the ring completes later, when it leaves the position to whoever asked.
 fn the_position_moves_also_without_the_page_cache(place: Place) {
     const BLOCK: usize = 4096;
     let directory = tempdir().unwrap();

@@ -36,7 +36,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Each bit is an option.
+    /// Creates both with the same options, one for each bit.
     fn new(bits: u32) -> Pair {
         let on = |bit: u32| bits & 1 << bit != 0;
         let mut ours = OpenOptions::new();
@@ -85,7 +85,7 @@ fn flag(flags: OFlags) -> i32 {
     flags.bits().cast_signed()
 }
 
-/// Opens, writes and reads a file, and returns the results.
+/// Returns the results of opening, writing and reading a file, and what it contains afterwards.
 fn effect(
     path: &Path,
     opened: io::Result<impl Read + Write>,

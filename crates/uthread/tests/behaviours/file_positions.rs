@@ -42,7 +42,8 @@ fn write_records(mut file: &File, writer: usize) {
     }
 }
 
-/// Without turns, requests of the ring start at the same position and write over each other.
+/// Catches requests of the ring that do not take turns: they start at the same position and write
+/// over each other.
 fn writers_that_share_a_position_lose_nothing(place: Place) {
     place.run(|| {
         let file = Arc::new(temporary());
@@ -114,7 +115,8 @@ fn reading_to_the_end_starts_at_the_position_and_sees_growth(place: Place) {
     });
 }
 
-/// The ring ignores an offset in a pipe: it took the bytes that another reader was to get.
+/// Catches a read of a pipe at an offset, which the ring ignores: it took the bytes that another
+/// reader was to get.
 fn offsets_in_a_pipe_are_refused(place: Place) {
     place.run(|| {
         let (reader, mut writer) = std::io::pipe().unwrap();

@@ -38,7 +38,7 @@ behaviours![(
     ]
 )];
 
-/// A directory and the path of a file in it with these contents.
+/// Creates a file with these contents, and returns its directory and its path.
 fn file_with(contents: &[u8]) -> (TempDir, PathBuf) {
     let directory = tempdir().unwrap();
     let path = directory.path().join("file");
@@ -46,7 +46,7 @@ fn file_with(contents: &[u8]) -> (TempDir, PathBuf) {
     (directory, path)
 }
 
-/// An open file without a name.
+/// Returns an open file without a name that has these contents.
 fn nameless(contents: &[u8]) -> File {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(contents).unwrap();

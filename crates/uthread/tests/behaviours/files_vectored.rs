@@ -45,7 +45,8 @@ fn buffers_of<'a>(buffers: &'a mut [&mut [u8]]) -> Vec<IoSliceMut<'a>> {
         .collect()
 }
 
-/// The kernel refuses such lists; `std` leaves out what is too much.
+/// Catches a list that is too long for the kernel, which refuses it; `std` leaves out what is too
+/// much.
 fn more_buffers_than_the_kernel_takes_are_left_for_the_next_call(place: Place) {
     const TAKEN_MAX: usize = 1024;
     place.run(|| {
@@ -63,7 +64,7 @@ fn more_buffers_than_the_kernel_takes_are_left_for_the_next_call(place: Place) {
     });
 }
 
-/// Drivers transfer data in memory first, and continue in the middle of a buffer.
+/// Covers drivers that transfer data in memory first, and continue in the middle of a buffer.
 fn vectored_calls_of_megabytes_move_all(place: Place) {
     let contents = pattern(9_000_000, 4);
     place.run(|| {
@@ -91,8 +92,8 @@ fn vectored_calls_of_megabytes_move_all(place: Place) {
     });
 }
 
-/// The kernel cuts such calls, and a result has 31 bits: who goes on after a cut must not count
-/// beyond.
+/// Catches a write that goes on after the kernel has cut it, and counts beyond the 31 bits of a
+/// result.
 fn a_write_of_gigabytes_moves_what_the_kernel_takes_at_once(place: Place) {
     const TAKEN_MAX: usize = 0x7fff_f000;
     place.run(|| {

@@ -193,8 +193,8 @@ fn fibers_tick_beside_one_that_computes(place: Place) {
     assert!(pause < LONG_CALL / 2, "{pause:?}");
 }
 
-/// Operations that were begun, or only gathered, on the worker are submitted, completed, timed out
-/// and cancelled meanwhile.
+/// Checks that operations that were begun, or only gathered, on the worker are submitted,
+/// completed, timed out and cancelled meanwhile.
 fn calls_go_on_that_began_on_a_blocked_worker(place: Place) {
     on_one(place, |_| {
         let listener = TcpListener::bind(FREE).unwrap();
@@ -300,8 +300,8 @@ fn a_fiber_that_blocks_delays_the_end_of_its_runtime(place: Place) {
     assert!(ENDED.load(Ordering::SeqCst) > before);
 }
 
-/// When a fiber that has blocked goes on, its worker does not stay active beside the one that has
-/// replaced it.
+/// Catches a worker whose fiber has blocked and goes on, and which stays active beside its
+/// replacement.
 fn no_more_workers_are_active_than_were_asked_for(place: Place) {
     const FIBERS: usize = 8;
     on_one(place, |_| {
@@ -328,7 +328,7 @@ fn no_more_workers_are_active_than_were_asked_for(place: Place) {
     });
 }
 
-/// A spare worker that could not start does not count as one that may wake a fiber.
+/// Catches a spare worker that could not start but counts as one that may wake a fiber.
 fn blocked_fibers_are_abandoned_after_a_shortage_of_descriptors(place: Place) {
     alone(|| {
         let runtime = place.runtime_of(1);
@@ -356,7 +356,7 @@ fn blocked_fibers_are_abandoned_after_a_shortage_of_descriptors(place: Place) {
     });
 }
 
-/// Each blocks until another fiber, which its own destructor has to wait for, goes on.
+/// Blocks each fiber, once it is cancelled, until another one goes on that has to wait first.
 fn fibers_that_block_are_replaced_until_their_runtime_has_ended(place: Place) {
     const FIBERS: usize = 4;
     let runtime = place.runtime_of(1);
@@ -383,7 +383,7 @@ fn fibers_that_block_are_replaced_until_their_runtime_has_ended(place: Place) {
     }
 }
 
-/// A spare worker that cannot start leaves its place to the next one that can.
+/// Catches a spare worker that cannot start and keeps its place from the next one that can.
 fn a_shortage_of_descriptors_passes(place: Place) {
     alone(|| {
         let runtime = place.runtime_of(1);

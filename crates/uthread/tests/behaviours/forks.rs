@@ -55,7 +55,7 @@ behaviours![
 /// The status of a child that has panicked.
 const FAILED: i32 = 101;
 
-/// Forks; none in the child.
+/// Forks this process, and returns the child, or `None` in the child itself.
 #[allow(unsafe_code, reason = "what this is about")]
 fn fork() -> Option<Pid> {
     // SAFETY: a copy of this process does what the tests say.
@@ -85,7 +85,7 @@ fn in_child(body: impl FnOnce()) -> Pid {
     })
 }
 
-/// The status by which a child has ended.
+/// Waits for a child, and returns the status with which it has exited.
 fn status_of(child: Pid) -> i32 {
     let waited = blocking(move || waitpid(Some(child), WaitOptions::empty()));
     let (_, status) = waited.unwrap().expect("the child has a status");
@@ -116,7 +116,7 @@ fn bytes_that_a_child_writes_to_a_pipe_arrive(place: Place) {
     });
 }
 
-/// Libraries that start processes report a failed `exec` this way.
+/// Covers the way in which libraries that start processes report a failed `exec`.
 fn a_failed_exec_is_told_through_a_pipe(place: Place) {
     run_alone(place, || {
         let (reader, writer) = io::pipe().unwrap();
@@ -194,7 +194,7 @@ fn waits_in_a_child_end(place: Place) {
     });
 }
 
-/// Waiters of the parent do not wait in the child.
+/// Catches waiters of the parent that wait in the child.
 fn locks_are_as_they_were(place: Place) {
     run_alone(place, || {
         let (lock, table, changed) = (Mutex::new(1), RwLock::new(2), Condvar::new());
@@ -300,8 +300,8 @@ fn the_parent_goes_on(place: Place) {
     });
 }
 
-/// Like a `std` thread whose closure returns in a forked child: its local values are dropped, and
-/// its joiners do not exist.
+/// Expects what a `std` thread does whose closure returns in a forked child: its local values are
+/// dropped, and its joiners do not exist.
 fn a_fiber_that_returns_in_a_child_ends_it(place: Place) {
     local! {
         static AT_END: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
@@ -346,7 +346,7 @@ fn a_call_on_another_thread_that_returns_in_a_child_ends_it(place: Place) {
     });
 }
 
-/// It would wait for workers that are not there.
+/// Catches a child that waits for workers that are not there.
 fn the_parents_runtime_is_refused_in_a_child(place: Place) {
     run_alone(place, || {
         let runtime = place.runtime();

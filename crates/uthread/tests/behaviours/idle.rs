@@ -58,8 +58,8 @@ const LOOK: Duration = Duration::from_millis(100);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How often each thread of the process but the calling one has run so far. The kernel's own are
-/// left out: one that polls for operations goes to sleep by itself.
+/// Returns how often each thread of the process but the calling one has run so far. The kernel's
+/// own are left out: one that polls for operations goes to sleep by itself.
 fn runs() -> BTreeMap<String, String> {
     let own = rustix::thread::gettid().as_raw_nonzero().to_string();
     let mut runs = BTreeMap::new();
@@ -118,7 +118,7 @@ fn call(
     }
 }
 
-/// A connection that has lasted for some messages on this runtime, and its peer.
+/// Returns a connection that has lasted for some messages on this runtime, and its peer.
 fn lasting_pair(runtime: &Runtime) -> (TcpStream, net::TcpStream) {
     runtime.run(|| {
         let (mut ours, mut theirs) = pair_with_std();
@@ -130,7 +130,7 @@ fn lasting_pair(runtime: &Runtime) -> (TcpStream, net::TcpStream) {
     })
 }
 
-/// A call of each kind.
+/// Returns a call of each kind.
 fn calls(runtime: &Runtime) -> Vec<Call> {
     let read = |mut from: TcpStream| move || from.read(&mut [0; 8]).map(|_| ());
     let (lasting, peer) = lasting_pair(runtime);
@@ -214,7 +214,7 @@ fn after_a_call_beyond_its_deadline(place: Place) {
     });
 }
 
-/// Both are found in one round of the worker, where there is one.
+/// Lets one round of the worker, where there is one, find both the cancellation and the deadline.
 fn after_a_call_cancelled_at_its_deadline(place: Place) {
     const DEADLINE: Duration = Duration::from_millis(20);
     after_each_call(place, |runtime, Call { call, _peer, .. }| {
@@ -307,7 +307,7 @@ fn after_a_choice(place: Place) {
     });
 }
 
-/// Requests that complete many times, or what stands for them where there is no ring.
+/// Drops requests that complete many times, or what stands for them where there is no ring.
 fn after_a_dropped_request(place: Place) {
     alone(|| {
         let runtime = place.runtime();

@@ -157,7 +157,8 @@ fn after_a_panic_of_the_first_the_second_does_not_begin(place: Place) {
     });
 }
 
-/// It unwinds already, so that it cannot be unwound for want of them: that aborted.
+/// Catches a join that unwinds for want of its results although its fiber unwinds already: that
+/// aborted the process.
 fn a_destructor_has_its_results_after_the_deadline_of_its_fiber(place: Place) {
     struct Joins;
 

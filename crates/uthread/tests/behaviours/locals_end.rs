@@ -332,7 +332,7 @@ fn values_made_by_unused_values_are_dropped(place: Place) {
     });
 }
 
-/// Otherwise it would end with the last handle, on whichever thread that is.
+/// Catches a value that ends only with the last handle, on whichever thread that is.
 fn values_made_by_late_panic_payloads_are_dropped(place: Place) {
     struct Payload(ours::Sender<ThreadId>);
     impl Drop for Payload {

@@ -37,7 +37,7 @@ behaviours![
 /// More than the pool has threads.
 const MANY: usize = 70;
 
-/// A file, and open handles to it of their own.
+/// Creates a file, and opens handles to it that are independent of each other.
 fn handles<const COUNT: usize>() -> (NamedTempFile, [File; COUNT]) {
     let file = NamedTempFile::new().unwrap();
     let handles = std::array::from_fn(|_| File::options().write(true).open(file.path()).unwrap());

@@ -175,7 +175,8 @@ fn a_guard_may_be_held_while_others_run(place: Place) {
     });
 }
 
-/// On one worker who takes it again is always faster than who has to be woken.
+/// Catches a waiter that starves: on one worker, a fiber that takes the mutex again is always
+/// faster than one that has to be woken.
 fn a_mutex_that_is_taken_again_at_once_is_handed_over(place: Place) {
     place.run(|| {
         let mutex = Arc::new(Mutex::new(()));
@@ -194,7 +195,8 @@ fn a_mutex_that_is_taken_again_at_once_is_handed_over(place: Place) {
     });
 }
 
-/// Each of the others would find the mutex taken, and be switched to in vain.
+/// Catches needless wake-ups: each of the others would find the mutex taken, and be switched to in
+/// vain.
 fn a_mutex_that_is_taken_again_and_again_wakes_one_waiter(place: Place) {
     place.run(|| {
         let mutex = Arc::new(Mutex::new(()));

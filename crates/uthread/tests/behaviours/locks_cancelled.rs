@@ -165,7 +165,7 @@ impl Shared {
         })
     }
 
-    /// Nobody waits any more, and nothing is poisoned, or taken.
+    /// Asserts that nobody waits any more, and that nothing is poisoned or taken.
     fn assert_untouched(self: &Arc<Shared>, runtime: &Runtime) {
         assert!(self.mutex.try_lock().is_ok());
         assert!(self.semaphore.try_acquire().is_some());
@@ -357,7 +357,7 @@ fn a_barrier_passed_before_the_cancellation_is_passed(place: Place) {
     });
 }
 
-/// A fiber that panics, and waits in its destructor until it is told.
+/// Spawns a fiber that panics, and waits in its destructor until it is told to go on.
 fn spawn_that_waits_while_it_panics(mutex: &Arc<Mutex<i32>>) -> (JoinHandle<()>, Sender<()>) {
     struct Waits(Sender<()>, Receiver<()>);
     impl Drop for Waits {

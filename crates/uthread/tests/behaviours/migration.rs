@@ -39,7 +39,7 @@ behaviours![
     )
 ];
 
-/// The worker.
+/// Returns the worker that runs the caller.
 fn worker() -> Pid {
     gettid()
 }
@@ -128,7 +128,7 @@ fn a_result_that_arrives_is_taken(place: Place) {
     });
 }
 
-/// The worker would run it next, but does not get there.
+/// Wakes a fiber that the worker would run next, if it got there.
 fn a_fiber_that_the_kept_worker_woke_itself_goes_on(place: Place) {
     let runtime = place.runtime();
     runtime.run(|| {
@@ -154,8 +154,9 @@ fn a_fiber_that_the_kept_worker_woke_itself_goes_on(place: Place) {
     });
 }
 
-/// The standard library counts panics per thread. Otherwise one worker would be left with a panic
-/// too many, and another with one too few. `wait` is how it waits while its worker is kept.
+/// Checks that a fiber stays on its worker while it unwinds. The standard library counts panics per
+/// thread: otherwise one worker would be left with a panic too many, and another with one too few.
+/// `wait` is how the fiber waits while its worker is kept.
 fn stays_while_it_unwinds(place: Place, wait: impl Fn(&dyn Fn(), &AtomicBool) + Send + Sync) {
     struct WaitsWhenDropped<F: Fn()>(F);
 
@@ -238,7 +239,7 @@ fn a_fiber_that_is_woken_while_it_unwinds_stays(place: Place) {
     });
 }
 
-/// One that a worker of the same runtime wakes.
+/// Covers a fiber that a worker of the same runtime wakes.
 fn a_fiber_that_joins_while_it_unwinds_stays(place: Place) {
     stays_while_it_unwinds(place, |waiting, _| {
         let joined = spawn(|| sleep(Duration::from_millis(5)));
@@ -247,7 +248,7 @@ fn a_fiber_that_joins_while_it_unwinds_stays(place: Place) {
     });
 }
 
-/// Everything at once: connections whose server computes between its calls, so that workers take
+/// Combines everything: connections whose server computes between its calls, so that workers take
 /// fibers and results from each other all the time.
 fn no_result_is_lost_or_taken_twice(place: Place) {
     const CONNECTIONS: usize = 50;
@@ -297,7 +298,7 @@ fn no_result_is_lost_or_taken_twice(place: Place) {
     assert!(runtime.metrics().total().steals > 0);
 }
 
-/// Otherwise a fiber woken from outside would wait beside workers that all sleep.
+/// Catches a fiber woken from outside that waits beside workers that all sleep.
 fn a_thread_outside_wakes_a_fiber_while_all_sleep(place: Place) {
     let runtime = place.runtime();
     for _ in 0..50 {

@@ -81,7 +81,7 @@ fn send_all(sender: &Sender<(usize, usize)>, from: usize) {
     }
 }
 
-/// The values that each of six receivers gets from four senders.
+/// Passes `check` the values that each of six receivers gets from four senders.
 fn pass(bound: usize, place: Place, check: impl Fn(Vec<Vec<(usize, usize)>>)) {
     mixed(place, |sending, receiving| {
         let (sender, receiver) = sync_channel(bound);
@@ -236,7 +236,7 @@ fn every_value_is_dropped_once(place: Place) {
     });
 }
 
-/// Each side may send or receive, as it comes, but never meets itself.
+/// Checks that each side, which sends or receives as it comes, never meets itself.
 fn selections_meet_at_a_rendezvous(place: Place) {
     mixed(place, |one, other| {
         let (sender, receiver) = sync_channel(0);
@@ -270,7 +270,7 @@ fn selections_meet_at_a_rendezvous(place: Place) {
     });
 }
 
-/// A selection ends by another arm just as a value is put, which another receiver waits for.
+/// Ends a selection by another arm just as a value is put for which another receiver waits.
 fn an_ended_selection_leaves_values_to_others(place: Place) {
     mixed(place, |sending, receiving| {
         for bound in [0, 1, usize::MAX] {

@@ -58,7 +58,7 @@ fn clients(address: net::SocketAddr, count: usize) -> Vec<net::TcpStream> {
         .collect()
 }
 
-/// The ports by which both sides of connections know each other.
+/// Returns the ports by which both sides of connections know each other.
 fn ports(connections: impl IntoIterator<Item = io::Result<net::SocketAddr>>) -> Vec<u16> {
     let ports = connections
         .into_iter()
@@ -83,7 +83,7 @@ fn every_connection_is_accepted(place: Place) {
     });
 }
 
-/// More than the backlog of the request, so that it has to be begun again.
+/// Opens more connections than the backlog of the request holds, so that it has to be begun again.
 fn connections_that_wait_are_accepted_each_once(place: Place) {
     place.run(|| {
         let (listener, address) = listener();

@@ -76,7 +76,7 @@ fn every_byte_arrives_in_order(place: Place) {
     });
 }
 
-/// More than there are buffers.
+/// Keeps more chunks than there are buffers.
 fn chunks_that_are_kept_stay_what_they_are(place: Place) {
     place.run(|| {
         let (ours, mut theirs) = pair_with_std();

@@ -114,7 +114,7 @@ fn no_two_fibers_have_the_same_identifier(place: Place) {
     assert!(ids.insert(current().id()), "a thread's is another");
 }
 
-/// The names of this process's threads, as the system tells them: 15 bytes at most.
+/// Returns the names of this process's threads, as the system tells them: 15 bytes at most.
 fn system_names() -> Vec<String> {
     std::fs::read_dir("/proc/self/task")
         .unwrap()
@@ -123,7 +123,7 @@ fn system_names() -> Vec<String> {
         .collect()
 }
 
-/// In a process of its own, where nobody else has threads of these names.
+/// Runs in a process of its own, where nobody else has threads of these names.
 fn workers_are_named_and_numbered(place: Place) {
     alone(|| see_names_and_numbers(place));
 }

@@ -68,7 +68,7 @@ fn told<T: Debug>(result: io::Result<T>) -> String {
     }
 }
 
-/// A tree with one of each kind.
+/// Creates a tree with one file of each kind.
 fn tree() -> TempDir {
     let directory = tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
@@ -94,7 +94,7 @@ fn tree() -> TempDir {
     directory
 }
 
-/// All that is known of each path of a tree.
+/// Records all that is known of each path of a tree.
 fn snapshot(root: &Path, directory: &Path, seen: &mut BTreeMap<PathBuf, String>) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -363,7 +363,8 @@ const ON_A_PATH: &[CallOnAPath] = calls![path;
     unix::symlink(path, "/nonexistent/directory/file"),
 ];
 
-/// The file in the directory of the call alone: how many names it has is compared too.
+/// Returns the file in the directory of the call alone, because the number of its names is compared
+/// too.
 fn beside(path: &Path) -> PathBuf {
     let files = path.ancestors().map(|directory| directory.join("file"));
     let mut of_call = files.filter(|file| file.is_file());

@@ -114,7 +114,8 @@ fn vectored_calls_keep_the_order(place: Place) {
     });
 }
 
-/// More pieces than the kernel takes at once are no error: the first of them go.
+/// Expects no error where there are more pieces than the kernel takes at once: the first of them
+/// go.
 fn vectored_calls_take_all_pieces_at_once(place: Place) {
     place.run(|| {
         let (mut ours, mut theirs) = pair();
@@ -136,8 +137,8 @@ fn vectored_calls_take_all_pieces_at_once(place: Place) {
     });
 }
 
-/// They wait for nothing, neither for bytes nor for the peer: `readv` and `writev` of nothing do
-/// not look at the socket.
+/// Catches a wait for bytes or for the peer: `readv` and `writev` of nothing do not look at the
+/// socket.
 fn vectored_calls_without_a_byte_wait_for_nothing(place: Place) {
     place.run(|| {
         let (mut ours, _peer) = pair();

@@ -148,7 +148,7 @@ fn a_fiber_that_panics_closes_its_connection(place: Place) {
     });
 }
 
-/// Rust ignores SIGPIPE, but a program may have it back.
+/// Restores SIGPIPE first, as a program may: Rust ignores it.
 fn a_write_after_the_end_is_an_error_and_kills_nobody(place: Place) {
     alone(|| {
         signals::make_broken_pipes_deadly();
@@ -245,7 +245,8 @@ type Farewell = (Errno, [u8; 4]);
 /// One call that waits for ever, made by a fiber.
 type Wait = Box<dyn FnOnce(&mut [u8; 4]) -> io::Result<()> + Send>;
 
-/// Every call of the network that waits, on sockets on which nothing happens; and the peers.
+/// Returns every call of the network that waits, on sockets on which nothing happens, and the
+/// peers.
 fn waits() -> (Vec<Wait>, Vec<net::TcpStream>, FullListener) {
     let full = FullListener::new();
     let address = full.address;
@@ -349,7 +350,7 @@ fn calls_after_the_cancellation_fail_at_once(place: Place) {
     assert_eq!(theirs.read(&mut [0]).unwrap(), 0);
 }
 
-/// The kernel writes to a buffer until the call that lent it has returned, and never after.
+/// Catches a buffer that the kernel still writes to after the call that lent it has returned.
 fn a_buffer_is_left_alone_once_its_read_has_returned(place: Place) {
     place.run(|| {
         let (ours, mut theirs) = pair_with_std();

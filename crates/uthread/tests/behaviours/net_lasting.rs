@@ -39,7 +39,7 @@ behaviours![
 /// More messages than it takes.
 const MESSAGES: usize = 8;
 
-/// A connection that has lasted, and its peer.
+/// Returns a connection that has lasted, and its peer.
 fn lasting_pair() -> (TcpStream, net::TcpStream) {
     let (mut ours, mut theirs) = pair_with_std();
     theirs.set_read_timeout(Some(HANG)).unwrap();
@@ -56,7 +56,7 @@ fn exchange(ours: &mut impl Read, theirs: &mut impl Write) {
     }
 }
 
-/// The peer asks without letting the worker run.
+/// Reads at the peer without letting the worker run.
 fn one_that_is_dropped_ends_at_once(place: Place) {
     place.run(|| {
         let (ours, theirs) = lasting_pair();
@@ -153,7 +153,8 @@ fn two_may_wait_for_it(place: Place) {
     });
 }
 
-/// Some take all that is there, some less, some would have taken more.
+/// Mixes reads that take all that is there, reads that take less, and some that would have taken
+/// more.
 fn reads_of_all_sizes_find_all_that_was_sent(place: Place) {
     place.run(|| {
         let (mut ours, mut theirs) = lasting_pair();
@@ -171,7 +172,7 @@ fn reads_of_all_sizes_find_all_that_was_sent(place: Place) {
     });
 }
 
-/// On a thread that has no worker, and on another worker where there is one.
+/// Drops a connection on a thread that has no worker, and on another worker where there is one.
 fn one_that_is_dropped_elsewhere_ends(place: Place) {
     let runtime = place.runtime();
     let (ours, theirs) = runtime.run(lasting_pair);

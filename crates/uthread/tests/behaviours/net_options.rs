@@ -191,7 +191,7 @@ fn a_socket_connects_in_time_or_not_at_all(place: Place) {
     });
 }
 
-/// The documentation of `bind` states the number.
+/// Checks the number that the documentation of `bind` states.
 fn a_bound_listener_has_the_backlog_of_std(place: Place) {
     place.run(|| {
         let listener = TcpListener::bind(FREE).unwrap();
@@ -265,7 +265,8 @@ fn a_listener_that_is_shut_down_ends_accept_on_every_handle(place: Place) {
     });
 }
 
-/// The answer may come before the worker has turned to the other, but not each time.
+/// Tries several times: the answer may come before the worker has turned to the other fiber, but
+/// not each time.
 fn a_look_up_does_not_keep_the_worker(place: Place) {
     place.run(|| {
         let runs = Flag::default();

@@ -189,7 +189,8 @@ fn bytes_after_a_timeout_go_to_the_next_read(place: Place) {
     });
 }
 
-/// Bytes that come at the moment of the timeout are in this read or in the next, never in neither.
+/// Catches bytes that come at the moment of the timeout and are neither in this read nor in the
+/// next.
 fn bytes_that_race_with_the_timeout_arrive(place: Place) {
     const ROUNDS: u8 = 60;
     place.run(|| {
@@ -348,8 +349,8 @@ fn interrupted<T: Send>(
     })
 }
 
-/// Interrupted calls return, as in `std`, so that a program can check a flag that its signal
-/// handler has set.
+/// Expects interrupted calls to return, as in `std`, so that a program can check a flag that its
+/// signal handler has set.
 fn a_signal_interrupts_reads_and_writes_of_a_plain_thread(place: Place) {
     for timeout in [None, Some(LONG)] {
         place.run(|| {

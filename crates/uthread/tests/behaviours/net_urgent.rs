@@ -37,7 +37,8 @@ behaviours![
 /// Messages that make a connection last.
 const MESSAGES: usize = 8;
 
-/// A connection after so many messages, whether urgent bytes come with the others, and its peer.
+/// Returns a connection after so many messages, and its peer. If `inline` is set, urgent bytes come
+/// with the others.
 fn connection(messages: usize, inline: bool) -> (TcpStream, net::TcpStream) {
     let (mut ours, mut theirs) = pair_with_std();
     sockopt::set_socket_oobinline(&ours, inline).unwrap();
@@ -50,7 +51,8 @@ fn connection(messages: usize, inline: bool) -> (TcpStream, net::TcpStream) {
     (ours, theirs)
 }
 
-/// Fresh connections and such that have lasted, with urgent bytes among the others and without.
+/// Calls `check` with fresh connections and with lasting ones, with urgent bytes among the others
+/// and without.
 fn on_each(check: impl Fn(bool, TcpStream, net::TcpStream)) {
     for messages in [0, MESSAGES] {
         for inline in [false, true] {
@@ -170,7 +172,7 @@ fn a_reset_after_urgent_data_is_told(place: Place) {
     });
 }
 
-/// A pair of sockets that keep the bounds of messages.
+/// Creates a pair of sockets that keep the boundaries of messages.
 fn messages_of(kind: SocketType) -> (OwnedFd, OwnedFd) {
     socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap()
 }

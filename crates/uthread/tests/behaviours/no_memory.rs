@@ -109,8 +109,8 @@ impl Drop for WaitsInDrop {
     }
 }
 
-/// A destructor that waited on the worker's own stack would keep the worker from the fiber it waits
-/// for.
+/// Catches a destructor that waits on the worker's own stack, and keeps the worker from the fiber
+/// it waits for.
 fn destructors_of_fibers_without_a_stack_may_wait(place: Place) {
     run(place, || {
         const COUNT: usize = 20;
@@ -155,8 +155,8 @@ impl Drop for JoinsInDrop {
     }
 }
 
-/// Each holds a stack while it waits for the next, which needs one too: stacks that come back serve
-/// them.
+/// Lets each fiber hold a stack while it waits for the next, which needs one too: stacks that come
+/// back serve them.
 fn destructors_of_fibers_without_a_stack_may_wait_for_each_other(place: Place) {
     run(place, || {
         let mut no_memory = NoMemory::begin();

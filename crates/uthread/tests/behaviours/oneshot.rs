@@ -127,7 +127,7 @@ fn timeouts_give_the_receiver_back(place: Place) {
     });
 }
 
-/// The one who waited first is not woken any more.
+/// Catches a sender that still wakes the one who waited first.
 fn a_receiver_may_give_up_and_wait_elsewhere(place: Place) {
     mixed(place, |here, there| {
         let (sender, receiver) = channel();
@@ -197,7 +197,7 @@ fn a_panic_of_a_dropped_value_passes_through_as_with_mpsc(place: Place) {
     });
 }
 
-/// In a process of its own, which aborts.
+/// Runs in a process of its own, which aborts.
 fn a_second_panic_ends_the_process(place: Place) {
     let Some(output) = child() else {
         place.run(|| {

@@ -79,7 +79,7 @@ fn on_stacks_of(place: Place, bytes: usize) -> Runtime {
     place.builder().stack_size(bytes).build().unwrap()
 }
 
-/// The report of a child that overflowed.
+/// Returns the report of a child that overflowed.
 fn report(output: &Output) -> String {
     assert_eq!(output.status.signal(), Some(SIGABRT), "{output:?}");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -190,7 +190,7 @@ fn load_from_nowhere() {
     black_box(unsafe { nowhere.read_volatile() });
 }
 
-/// Programs written for threads, and above all their tests, have such arrays.
+/// Uses an array such as programs written for threads have, and above all their tests.
 fn an_array_of_a_megabyte_fits_without_optimization(place: Place) {
     if !cfg!(debug_assertions) {
         lacks("with optimization stacks are smaller");
@@ -299,7 +299,7 @@ fn reclaims_page_tables() -> bool {
     cfg!(target_arch = "x86_64") && (next(), next()) >= (6, 14)
 }
 
-/// Page tables included, which are half a KiB a stack.
+/// Includes page tables, which are half a KiB a stack.
 fn memory_of_many_stacks_is_given_back(place: Place) {
     const FIBERS: usize = 20_000;
     alone(|| {

@@ -132,7 +132,7 @@ fn a_destructor_may_wait(place: Place) {
     assert_eq!(drops.load(Ordering::SeqCst), FIBERS);
 }
 
-/// A destructor that is unwound aborts the process.
+/// Catches a destructor that is unwound, which aborts the process.
 fn a_destructor_waits_whatever_has_ended_its_fiber(place: Place) {
     struct Waits(&'static AtomicUsize);
     impl Drop for Waits {

@@ -191,7 +191,8 @@ fn fail_together() {
     }
 }
 
-/// Its worker runs no other fiber meanwhile, and all others afterwards.
+/// Exercises a hook that keeps its worker: no other fiber runs meanwhile, and all others run
+/// afterwards.
 fn a_hook_may_use_up_its_turn(place: Place) {
     alone(|| {
         panic::set_hook(Box::new(|_| {
@@ -208,7 +209,7 @@ fn a_hook_may_use_up_its_turn(place: Place) {
     });
 }
 
-/// A second panic on the thread of a hook would end the process.
+/// Catches a second panic on the thread of a hook, which would end the process.
 fn a_hook_may_wait_while_others_panic(place: Place) {
     let Some(output) = child() else {
         set_waiting_hook();

@@ -75,7 +75,8 @@ fn a_read_returns_what_is_there_and_nothing_at_the_end(place: Place) {
     });
 }
 
-/// A deadline changes nothing in it: the pipe is empty for the reads, and full for the writes.
+/// Checks that a deadline changes nothing: the pipe is empty for the reads, and full for the
+/// writes.
 fn calls_without_a_byte_wait_for_nothing_within_a_deadline(place: Place) {
     place.run(|| {
         let (mut reader, mut writer) = pipe();

@@ -147,7 +147,7 @@ fn calls_without_buffers_let_others_run(place: Place) {
     });
 }
 
-/// A fiber that only spawns lets others start before they take much memory.
+/// Checks that a fiber that only spawns lets others start before they take much memory.
 fn unstarted_fibers_are_limited(place: Place) {
     const FIBERS: usize = 100_000;
     // Those of a worker, and of the spare ones that go on for it.

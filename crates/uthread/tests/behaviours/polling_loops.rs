@@ -93,7 +93,7 @@ fn looks_at_what_ends(place: Place) {
     child.wait().unwrap();
 }
 
-/// One of `std`'s own tests, which began with more readers than there are workers.
+/// Repeats one of `std`'s own tests, which begins with more readers than there are workers.
 fn readers_of_a_cell_wait_for_its_writers(place: Place) {
     const READERS: usize = 10;
     const WRITERS: usize = 3;

@@ -48,7 +48,7 @@ fn spawn_as<T: Send + 'static>(
     Builder::new().priority(priority).spawn(f).unwrap()
 }
 
-/// Also outside of fibers, where a priority changes nothing.
+/// Makes the calls outside of fibers too, where a priority changes nothing.
 fn calls_of_each_priority_complete(place: Place) {
     let calls = || {
         let file = file_of(b"some bytes");
@@ -169,8 +169,8 @@ fn fibers_start_in_the_order_of_their_priorities(place: Place) {
     });
 }
 
-/// Fibers that have yielded continue in the order of their priorities, whatever the order of their
-/// yields was.
+/// Checks that fibers that have yielded continue in the order of their priorities, whatever the
+/// order of their yields was.
 fn urgent_fibers_continue_before_others(place: Place) {
     place.run(|| {
         let turns = Arc::new(Mutex::new(Vec::new()));
@@ -229,7 +229,8 @@ fn a_flood_of_urgent_fibers_gets_every_second_turn(place: Place) {
     assert!(background >= TURNS / 18 - 100, "background: {background}");
 }
 
-/// On several workers, how many turns each class has depends on the worker on which its fibers are.
+/// Expects only a minimum of turns: on several workers, how many turns each class has depends on
+/// the worker on which its fibers are.
 fn a_flood_starves_nobody(place: Place) {
     const EACH: usize = 500;
     /// Ends a flood that starves somebody.
@@ -241,13 +242,14 @@ fn a_flood_starves_nobody(place: Place) {
     assert!(turns.iter().all(|turns| *turns >= EACH), "{turns:?}");
 }
 
-/// The others never wait for long, and each of their calls takes a while: an urgent fiber must not
-/// wait for a batch of their turns.
+/// Catches an urgent fiber that waits for a batch of turns of the others, which never wait for long
+/// and whose calls take a while.
 fn an_urgent_message_waits_for_few_calls_of_others(place: Place) {
     waits_for_few_calls(place, Priority::Background, Priority::Urgent);
 }
 
-/// Bulk transfers use up their turns, so a fiber that waits for a message comes first.
+/// Checks that a fiber that waits for a message comes before bulk transfers, which use up their
+/// turns.
 fn a_message_waits_for_few_calls_of_bulk_transfers(place: Place) {
     waits_for_few_calls(place, Priority::Normal, Priority::Normal);
 }

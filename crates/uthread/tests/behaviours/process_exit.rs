@@ -50,7 +50,7 @@ thread_local! {
     static EXITING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Prepares, and ends the process by `exit`, beside fibers of the same worker that say so if they
+/// Ends the process by `exit` after `prepare`, beside fibers of the same worker that say so if they
 /// run after that.
 fn exit_beside_others(place: Place, prepare: fn(), exit: fn(i32) -> !) {
     place.run(|| {

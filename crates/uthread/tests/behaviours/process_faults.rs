@@ -136,8 +136,8 @@ fn a_number_that_means_another_process(place: Place) {
     });
 }
 
-/// Another child with the number of one that has gone. Others take numbers too, so it takes some
-/// tries.
+/// Starts another child with the number of one that has gone. Others take numbers too, so it takes
+/// some tries.
 fn child_with_number(number: u32, input: &PipeReader) -> std::process::Child {
     for _ in 0..1000 {
         if std::fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).is_err() {
@@ -172,7 +172,7 @@ fn a_kernel_without_pidfds(place: Place) {
     });
 }
 
-/// For the calling thread and those it starts from now on, as a sandbox does.
+/// Forbids pidfds to the calling thread and those it starts from now on, as a sandbox does.
 fn forbid_pidfds() {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter_all_threads};
     let Ok(architecture) = std::env::consts::ARCH.try_into() else {

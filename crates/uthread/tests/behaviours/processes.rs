@@ -49,7 +49,7 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// A child that ends when its input does, which is ours.
+/// Returns a child that ends when its input does, and the writer of that input.
 fn waiting_child() -> (Child, uthread::io::PipeWriter) {
     let (reader, writer) = pipe().unwrap();
     let child = Command::new("cat").stdin(reader).spawn().unwrap();

@@ -237,8 +237,8 @@ fn endless_requests_are_refused(place: Place) {
     });
 }
 
-/// The driver finds a request by its `user_data`, also beside entries that had those of the
-/// driver's own requests.
+/// Checks that the driver finds a request by its `user_data`, also beside entries that had those of
+/// the driver's own requests.
 fn entries_come_from_any_iterator_with_any_user_data(place: Place) {
     place.run(|| {
         let nop = |user_data| opcode::Nop::new().build().user_data(user_data);

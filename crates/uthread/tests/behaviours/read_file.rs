@@ -148,7 +148,7 @@ fn a_file_beneath_a_directory_is_read(place: Place) {
     });
 }
 
-/// More than the ring has places for files.
+/// Starts more reads than the ring has places for files.
 fn files_are_read_by_many_at_once(place: Place) {
     const FILES: u8 = 20;
     place.run(|| {
@@ -179,7 +179,7 @@ fn nothing_is_a_round_of_the_worker(place: Place) {
     place.run(|| (0..100).for_each(|_| ring::nop().unwrap()));
 }
 
-/// An empty pipe by a path, which waits for no writer when it is opened.
+/// Returns a path of an empty pipe. Opening it waits for no writer.
 fn path_of(reader: &PipeReader) -> String {
     format!("/proc/self/fd/{}", reader.as_raw_fd())
 }
@@ -198,8 +198,8 @@ fn a_wait_for_bytes_ends_with_them(place: Place) {
     });
 }
 
-/// The kernel closes the file when its last user there releases it, perhaps slightly after the
-/// completion.
+/// Waits until the kernel has closed the file. Its last user there releases it, perhaps slightly
+/// after the completion.
 fn await_the_end_of_readers(writer: &PipeWriter) {
     eventually("nobody has it open", || {
         let mut writer = writer;

@@ -73,7 +73,8 @@ fn a_registered_buffer_is_read_into_and_written_from(place: Place) {
     });
 }
 
-/// At the beginning, the end, and across pages; and what lies around stays.
+/// Covers parts at the beginning, at the end and across pages, and checks that what lies around
+/// stays.
 fn parts_of_a_registered_buffer_are_as_good(place: Place) {
     const LENGTH: usize = 3 * 4096 + 10;
     place.run(|| {
@@ -210,7 +211,7 @@ fn the_end_of_the_runtime_ends_a_read_into_a_registered_buffer(place: Place) {
     assert!(buffer.iter().all(|byte| *byte == 0));
 }
 
-/// Made by one, used and dropped by another.
+/// Creates each buffer in one fiber, and uses and drops it in another.
 fn a_registered_buffer_goes_to_fibers_of_other_workers(place: Place) {
     place.run(|| {
         let file = file_of(b"text");

@@ -78,7 +78,7 @@ fn a_registered_file_is_read_and_written(place: Place) {
     });
 }
 
-/// Each byte once, with fibers or threads that read at the same time.
+/// Expects each byte once from fibers or threads that read at the same time.
 fn a_file_and_its_registration_share_the_position(place: Place) {
     place.run(|| {
         let file = file_of(&pattern(4000, 2));
@@ -275,7 +275,7 @@ fn a_file_is_registered_on_a_ring(place: Place) {
     place.run(|| assert!(RegisteredFile::new(file_of(b"")).is_registered()));
 }
 
-/// Something else has its number.
+/// Gives the number of the descriptor to another file.
 fn calls_on_a_registered_file_do_not_go_by_its_descriptor(place: Place) {
     require(place, FILES);
     place.run(|| {

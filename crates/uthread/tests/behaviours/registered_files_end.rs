@@ -100,7 +100,7 @@ fn a_stream_dropped_by_a_thread_is_closed(place: Place) {
     });
 }
 
-/// Nothing else would end that sleep.
+/// Catches a drop that does not wake the worker: nothing else would end that sleep.
 fn a_stream_dropped_while_its_worker_sleeps_is_closed(place: Place) {
     let runtime = place.runtime();
     let (ours, mut theirs) = pair_with_std();

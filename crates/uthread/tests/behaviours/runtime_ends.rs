@@ -42,7 +42,7 @@ fn parked(runtime: &Runtime) -> JoinHandle<()> {
     runtime.spawn(park_for_ever)
 }
 
-/// The value once nobody else has it.
+/// Waits until nobody else has the value, and returns it.
 fn the_only<T>(mut shared: Arc<T>) -> T {
     loop {
         match Arc::try_unwrap(shared) {
@@ -118,7 +118,7 @@ fn a_report_of_a_stall_may_drop_the_runtime(place: Place) {
     assert!(is_cancelled(waiting));
 }
 
-/// In a child; the lines about fibers that it has printed.
+/// Runs `body` in a child, and returns the lines about fibers that the child has printed.
 fn named(body: impl FnOnce()) -> Option<Vec<String>> {
     let Some(output) = child() else {
         body();
@@ -192,7 +192,7 @@ fn blocked_fibers_are_named_and_abandoned(place: Place) {
     }
 }
 
-/// Far longer than a runtime that stands still is waited for.
+/// Takes far longer than a runtime that stands still is waited for.
 fn a_slow_end_is_waited_for(place: Place) {
     const LONG: Duration = Duration::from_millis(3500);
     let runtime = place.runtime();

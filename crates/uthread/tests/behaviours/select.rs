@@ -120,8 +120,8 @@ fn two_choices_meet_at_a_rendezvous(place: Place) {
     check_order(place, true, true);
 }
 
-/// Nor does it look for itself without an end, and keep its worker from the fiber that it waits
-/// for.
+/// Catches a choice that looks for itself without an end, and keeps its worker from the fiber that
+/// it waits for.
 fn a_choice_does_not_meet_itself(place: Place) {
     place.run(|| {
         let (sender, receiver) = sync_channel(0);
@@ -140,8 +140,8 @@ fn a_choice_does_not_meet_itself(place: Place) {
     });
 }
 
-/// Each side sends on the channel on which the other receives: at the same time both may find the
-/// other about to leave.
+/// Makes each side send on the channel on which the other receives: at the same time both may find
+/// the other about to leave.
 fn crossed_choices_lose_nothing(place: Place) {
     fn exchange(sender: &SyncSender<usize>, receiver: &Receiver<usize>) {
         let (mut sent, mut received) = (0, 0);

@@ -46,7 +46,7 @@ behaviours![(
 
 const SOON: Duration = Duration::from_millis(3);
 
-/// Two ends, of which there is no room to write at the first, and none comes by itself, as where a
+/// Returns two ends. There is no room to write at the first, and none comes by itself, as where a
 /// network lies between.
 fn full_pair() -> (UnixStream, UnixStream) {
     let (ours, peer) = UnixStream::pair().unwrap();
@@ -56,7 +56,7 @@ fn full_pair() -> (UnixStream, UnixStream) {
     (ours, peer)
 }
 
-/// A pipe without room.
+/// Returns a pipe without room.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().unwrap();
     while is_writable(&writer) {
@@ -73,17 +73,18 @@ fn empty(mut stream: &UnixStream) {
     }
 }
 
-/// An event makes a descriptor readable, and wakes who waits for that.
+/// Checks that an event makes a descriptor readable, and wakes whoever waits for that.
 fn becomes_readable(place: Place, fd: &(impl AsFd + Sync), event: impl FnOnce()) {
     place.meanwhile(|| await_readable(fd), event).unwrap();
 }
 
-/// An event makes a descriptor writable, and wakes who waits for that.
+/// Checks that an event makes a descriptor writable, and wakes whoever waits for that.
 fn becomes_writable(place: Place, fd: &(impl AsFd + Sync), event: impl FnOnce()) {
     place.meanwhile(|| await_writable(fd), event).unwrap();
 }
 
-/// A value comes while a descriptor is waited for too, to which nobody writes.
+/// Checks that a selection receives a value while it also waits for a descriptor to which nobody
+/// writes.
 fn another_comes_first<T>(place: Place, fd: &(impl AsFd + Sync), value: T)
 where
     T: Copy + Debug + PartialEq + Send,
@@ -257,7 +258,7 @@ fn the_standard_input_may_be_replaced_between_two_waits(place: Place) {
     });
 }
 
-/// Also those that our drivers have never met.
+/// Includes descriptors that our drivers have never met.
 fn descriptors_of_others_are_waited_for(place: Place) {
     place.run(|| {
         let (reader, mut writer) = io::pipe().unwrap();
@@ -318,7 +319,7 @@ fn all_that_are_ready_get_their_turn(place: Place) {
     });
 }
 
-/// Events arrive in any order, from fibers and threads: a lost wake-up would be a hang.
+/// Makes events arrive in any order, from fibers and threads: a lost wake-up would be a hang.
 fn no_byte_and_no_message_is_overlooked(place: Place) {
     const EACH: usize = 300;
     mixed(place, |one, other| {

@@ -205,8 +205,8 @@ fn a_sender_that_chooses_keeps_its_place_in_the_line(place: Place) {
     }
 }
 
-/// Two cases of one choice come before it can run: the second is left as it was, and those behind
-/// it go on.
+/// Receives from two cases of one choice before it can run: the second is left as it was, and those
+/// behind it go on.
 fn a_choice_that_is_over_holds_nobody_up(place: Place) {
     let runtime = place.runtime();
     let (first, firsts) = sync_channel(0);

@@ -122,7 +122,7 @@ fn the_position_is_neither_used_nor_moved(place: Place) {
     });
 }
 
-/// A file that is not in the page cache takes another path.
+/// Covers the separate path of a file that is not in the page cache.
 fn a_file_that_is_not_in_memory_arrives_too(place: Place) {
     place.run(|| {
         let bytes = pattern(LENGTH, 3);
@@ -333,8 +333,8 @@ fn many_senders_share_one_file(place: Place) {
     });
 }
 
-/// The sender lets others run between its turns. That the runtime ended meanwhile once unwound the
-/// fiber, as if its call could return no error.
+/// Catches a runtime that ends between two turns of the sender and unwinds its fiber, as if its
+/// call could return no error.
 fn the_end_of_the_runtime_is_an_error_for_a_busy_sender(place: Place) {
     let file = file_of(&pattern(4 * LENGTH, 11));
     let (ours, theirs) = pair_with_std();

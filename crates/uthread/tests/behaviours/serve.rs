@@ -338,7 +338,7 @@ fn a_server_is_cancelled_at_its_bound(place: Place) {
     end_under_a_server(place, 1);
 }
 
-/// At the bound it once waited for a place without a thought of the time.
+/// Catches a server that has reached its bound and waits for a place without regard to the time.
 fn a_server_ends_at_its_deadline_whatever_it_waits_for(place: Place) {
     place.run(|| {
         let listener = TcpListener::bind(FREE).unwrap();

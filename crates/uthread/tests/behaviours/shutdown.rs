@@ -109,7 +109,7 @@ fn a_call_with_an_error_returns_it(place: Place) {
     assert!(reading.join().unwrap());
 }
 
-/// The ring returns the kernel's own errno 512 here.
+/// Catches the kernel's own errno 512, which the ring returns here.
 fn a_wait_in_a_thread_of_the_kernel_is_cancelled_as_any_other(place: Place) {
     let directory = tempdir().unwrap();
     let path = directory.path().join("fifo");
@@ -356,7 +356,7 @@ fn thousands_of_waiting_fibers_end_soon(place: Place) {
 /// The beginnings of the names of threads that outlive a runtime: those that make calls for it.
 const CALL_THREADS: [&str; 3] = ["uthread-call", "uthread-file", "uthread-wait"];
 
-/// How many descriptors are open, and how many other threads run.
+/// Returns how many descriptors are open, and how many other threads run.
 fn descriptors_and_threads() -> (usize, usize) {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     let comm = |entry: io::Result<std::fs::DirEntry>| {

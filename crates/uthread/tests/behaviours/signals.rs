@@ -45,7 +45,8 @@ fn raise(signal: Signal) {
     kill_process(getpid(), signal.unwrap()).unwrap();
 }
 
-/// One that comes before somebody waits for ctrl-C is lost, and must not end the process either.
+/// Raises SIGINT until a wait for ctrl-C has ended. A signal that comes before that wait is lost,
+/// and must not end the process either.
 fn interrupt_until_told() {
     let _listening = Signals::new([Signal::INT]).unwrap();
     let waiting = spawn(ctrl_c);

@@ -47,7 +47,7 @@ behaviours![
 const LENGTH: usize = 700_001;
 const SHORT: Duration = Duration::from_millis(40);
 
-/// The descriptor of an end, on a thread that writes these bytes into it and closes it.
+/// Starts a thread that writes these bytes into the descriptor of an end and closes it.
 fn feed(end: impl Into<OwnedFd>, bytes: Vec<u8>) -> JoinHandle<()> {
     let mut end = fs::File::from(end.into());
     peer(move || end.write_all(&bytes).unwrap())
@@ -174,7 +174,7 @@ fn positions_are_used_and_moved(place: Place) {
     });
 }
 
-/// A file that is appended to, one of `/proc`, and a device.
+/// Covers a file that is appended to, one of `/proc`, and a device.
 fn refused_splices_are_copied(place: Place) {
     place.run(|| {
         let directory = tempfile::tempdir().unwrap();

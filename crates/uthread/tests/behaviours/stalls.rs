@@ -42,7 +42,7 @@ behaviours![
 
 pub(crate) const THRESHOLD: Duration = Duration::from_millis(10);
 
-/// A runtime of one worker, and the stalls it tells of.
+/// Starts a runtime of one worker, and returns it and the stalls it tells of.
 fn watched(place: Place) -> (Runtime, Receiver<Stall>) {
     watched_from(place.builder(), THRESHOLD)
 }
@@ -57,7 +57,7 @@ fn watched_from(builder: uthread::Builder, threshold: Duration) -> (Runtime, Rec
     (runtime, stalls)
 }
 
-/// A fiber that has begun, and waits for its turn.
+/// Spawns a fiber, and returns it once it has begun and waits for its turn.
 pub(crate) fn waiting() -> JoinHandle<()> {
     let begun = Arc::new(AtomicBool::new(false));
     let theirs = Arc::clone(&begun);
@@ -179,8 +179,8 @@ fn a_fiber_blocked_in_another_call_is_told_so(place: Place) {
     );
 }
 
-/// The fiber that has the lock waits for the worker, which waits for the lock: for ever, so that
-/// only the end of the process ends it.
+/// Makes the worker wait for a lock whose holder waits for the worker: for ever, so that only the
+/// end of the process ends it.
 fn a_lock_of_std_held_across_a_yield_is_named(place: Place) {
     if let Some(output) = child() {
         let text = String::from_utf8_lossy(&output.stderr);
@@ -220,8 +220,8 @@ fn a_lock_of_std_held_across_a_yield_is_named(place: Place) {
     });
 }
 
-/// Every worker is kept, and the only ones that wait have not started: from outside, and from a
-/// fiber that spins.
+/// Keeps every worker, while the only fibers that wait have not started: spawned from outside, and
+/// by a fiber that spins.
 fn workers_kept_from_fibers_that_have_not_started_are_named(place: Place) {
     for from_outside in [true, false] {
         let (runtime, stalls) = watched(place);
@@ -280,7 +280,7 @@ fn fibers_that_wait_are_no_stall(place: Place) {
     assert_eq!(stalls.try_recv().ok(), None);
 }
 
-/// It stops looking while everybody sleeps. Otherwise it would sleep on.
+/// Catches a monitor that sleeps on: it stops looking while everybody sleeps.
 fn a_stall_after_a_long_rest_is_noticed(place: Place) {
     let (runtime, stalls) = watched(place);
     runtime.run(|| sleep(20 * THRESHOLD));

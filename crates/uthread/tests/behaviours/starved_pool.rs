@@ -283,7 +283,7 @@ fn a_call_that_borrows_is_gone_when_it_was_withdrawn(place: Place) {
     });
 }
 
-/// The creation of a file is left to the pool by the driver of epoll.
+/// Covers the creation of a file, which the driver of epoll leaves to the pool.
 fn an_operation_of_the_driver_ends_too(place: Place) {
     run_starved(place, || {
         let directory = tempfile::tempdir().unwrap();
@@ -363,7 +363,7 @@ fn a_call_that_has_begun_is_awaited(place: Place) {
     });
 }
 
-/// Withdrawn calls leave nothing behind in the queue, and later calls are served.
+/// Checks that withdrawn calls leave nothing behind in the queue, and that later calls are served.
 fn thousands_of_calls_are_withdrawn(place: Place) {
     run_starved(place, || {
         let busy = Busy::begin();

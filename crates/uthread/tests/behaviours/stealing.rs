@@ -201,7 +201,7 @@ fn yielding_fibers_starve_neither_new_ones_nor_anything_else(place: Place) {
 }
 
 fn a_stream_of_newer_fibers_does_not_starve_the_oldest(place: Place) {
-    /// Each starts the next, so that there is always a newer one.
+    /// Spawns a fiber that does the same, so that there is always a newer one.
     fn stream(stop: &Arc<AtomicBool>, links: &Arc<AtomicUsize>) {
         const LINKS_MAX: usize = 100_000;
         if !stop.load(Ordering::Relaxed) && links.fetch_add(1, Ordering::Relaxed) < LINKS_MAX {
@@ -318,7 +318,7 @@ fn sleeps_end_neither_early_nor_at_the_wrong_fiber(place: Place) {
     });
 }
 
-/// In a process of its own, which nobody else makes such calls in.
+/// Starts a runtime of its own, in which nobody else makes such calls.
 fn blocking_calls_run_beside_each_other_within_their_bound(place: Place) {
     let runtime = place.builder().blocking_threads(BOUND).build().unwrap();
     runtime.run(blocking_calls_keep_their_bound);
@@ -358,7 +358,8 @@ fn blocking_calls_keep_their_bound() {
     assert_eq!(running.load(Ordering::SeqCst), 2 * BOUND);
 }
 
-/// Otherwise the worker that accepts would serve most of them: each waits as soon as it has begun.
+/// Catches a worker that accepts and serves most of the connections itself: each waits as soon as
+/// it has begun.
 fn connections_are_spread_over_the_workers(place: Place) {
     const CONNECTIONS: usize = 20;
     let counts = |streams: &mut dyn Iterator<Item = OwnedFd>| {

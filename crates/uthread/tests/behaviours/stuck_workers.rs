@@ -25,7 +25,7 @@ behaviours![(
     ]
 )];
 
-/// Connects, and waits for an echo.
+/// Returns a client that connects and waits for an echo.
 fn check_echo(listener: &TcpListener) -> impl FnOnce() + Send + 'static {
     let address = listener.local_addr().unwrap();
     move || {
@@ -42,8 +42,7 @@ fn echo(mut stream: TcpStream) {
     stream.write_all(&message).unwrap();
 }
 
-/// With two workers, every second connection is handed to the one that is blocked until all were
-/// served.
+/// Hands every second connection to the one of two workers that is blocked until all were served.
 fn connections_do_not_wait_for_a_worker_that_blocks(place: Place) {
     const CONNECTIONS: usize = 6;
     let runtime = place.runtime();
@@ -70,7 +69,7 @@ fn connections_do_not_wait_for_a_worker_that_blocks(place: Place) {
     blocked.join().unwrap();
 }
 
-/// The acceptor blocks its own worker until the connection was served.
+/// Blocks the acceptor's own worker until the connection was served.
 fn connections_do_not_wait_for_their_acceptor(place: Place) {
     let runtime = place.runtime();
     for _ in 0..6 {
@@ -142,7 +141,7 @@ fn few_new_fibers_are_taken_by_a_worker_that_yields(place: Place) {
     });
 }
 
-/// Each spawns the next one, with this priority.
+/// Spawns a fiber with this priority that does the same.
 fn flood(priority: Priority, stop: &Arc<AtomicBool>) {
     if stop.load(Ordering::Relaxed) {
         return;

@@ -42,7 +42,7 @@ fn the_bytes_are_in_both_pipes(place: Place) {
     });
 }
 
-/// More than both pipes hold.
+/// Passes more than both pipes hold.
 fn all_that_passes_is_given_to_another_pipe(place: Place) {
     const LENGTH: usize = 500_001;
     place.run(|| {
@@ -80,7 +80,7 @@ fn ends_that_cannot_are_errors(place: Place) {
     });
 }
 
-/// A pipe that holds no more.
+/// Returns a pipe that holds no more.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().unwrap();
     let size = rustix::pipe::fcntl_getpipe_size(&writer).unwrap();

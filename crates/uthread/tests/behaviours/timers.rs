@@ -34,7 +34,7 @@ behaviours![
     ),
 ];
 
-/// How many fibers sleep at once.
+/// Returns how many fibers sleep at once.
 fn sleepers_count(place: Place) -> usize {
     let count = env::var("UTHREAD_SLEEPERS");
     let count = count.map_or(20_000, |count| count.parse().expect("a number"));
@@ -48,7 +48,7 @@ fn sleepers_count(place: Place) -> usize {
     count
 }
 
-/// A runtime whose fibers take as few page tables as with optimization.
+/// Starts a runtime whose fibers take as few page tables as with optimization.
 fn runtime_of_many(place: Place) -> Runtime {
     place.builder().stack_size(256 * 1024).build().unwrap()
 }
@@ -134,8 +134,8 @@ fn talk(timeout: Duration, rounds: u32) -> (TcpStream, TcpStream) {
     (ours, theirs)
 }
 
-/// Each read adds a timer, and cancels it when its bytes come first. Left behind, a timer would
-/// wake the worker when it is due, and end some later read too early.
+/// Catches timers that are left behind: each read adds one, and cancels it when its bytes come
+/// first. Otherwise it would wake the worker when it is due, and end some later read too early.
 fn timers_of_reads_that_came_in_time_are_gone(place: Place) {
     const CONNECTIONS: u32 = 20;
     /// Long enough that no read of one byte reaches it, and short enough to wait for.
@@ -167,7 +167,8 @@ fn timers_of_reads_that_came_in_time_are_gone(place: Place) {
     drop(ends);
 }
 
-/// The best of many tries, so that only the library and not a busy machine can fail it.
+/// Takes the best of many tries, so that only the library can fail the test, and not a busy
+/// machine.
 fn an_idle_runtime_ends_each_sleep_within_a_millisecond(place: Place) {
     const LATE: Duration = Duration::from_millis(1);
     place.run(|| {

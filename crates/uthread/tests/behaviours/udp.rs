@@ -42,7 +42,7 @@ fn bound() -> UdpSocket {
     UdpSocket::bind(FREE).unwrap()
 }
 
-/// Two that are connected to each other.
+/// Returns two sockets that are connected to each other.
 fn pair() -> (UdpSocket, UdpSocket) {
     let (one, other) = (bound(), bound());
     one.connect(other.local_addr().unwrap()).unwrap();
@@ -101,7 +101,7 @@ fn a_receive_waits_for_a_datagram(place: Place) {
     });
 }
 
-/// A receive shorter than its buffer says nothing of the next datagram, which is there already.
+/// Catches a wait for a datagram that is there already, after a receive shorter than its buffer.
 fn datagrams_are_received_one_by_one(place: Place) {
     place.run(|| {
         let (ours, theirs) = pair();

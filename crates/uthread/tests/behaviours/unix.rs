@@ -54,14 +54,14 @@ behaviours![
 
 const SHORT: Duration = Duration::from_millis(40);
 
-/// A path where nothing is, for as long as the directory lives.
+/// Returns a path where nothing is, for as long as the directory lives.
 pub(crate) fn free_path() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
     (directory, path)
 }
 
-/// A name that nobody has.
+/// Returns a name that nobody has.
 pub(crate) fn free_name() -> SocketAddr {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -168,7 +168,7 @@ fn every_piece_of_a_vectored_write_arrives(place: Place) {
     });
 }
 
-/// Where descriptors were sent, a read ends before the buffer is full, and more is there.
+/// Sends descriptors, with which a read ends before the buffer is full although more is there.
 fn a_short_read_says_nothing_of_what_is_there(place: Place) {
     place.run(|| {
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -225,7 +225,7 @@ fn missing_sockets_are_errors_of_std(place: Place) {
     });
 }
 
-/// A listener that takes no more, as its queue is full.
+/// Returns a listener that takes no more, as its queue is full.
 fn full_listener() -> (UnixListener, SocketAddr, Vec<net::UnixStream>) {
     let address = free_name();
     let listener = UnixListener::bind_addr(&address).unwrap();
@@ -267,8 +267,8 @@ fn a_connect_that_waits_for_room_is_cancelled(place: Place) {
     assert_eq!(errno(connected), Errno::CANCELED);
 }
 
-/// The kernel tries it again and again at first; a cancellation that came then was lost, and the
-/// connect waited for ever.
+/// Cancels the connect while the kernel tries it again and again, as it does at first: a
+/// cancellation that came then was lost, and the connect waited for ever.
 fn a_connect_that_has_just_begun_is_cancelled(place: Place) {
     let (_listener, address, _queued) = full_listener();
     place.run(|| {
@@ -325,7 +325,7 @@ fn a_stream_that_must_not_wait_does_not(place: Place) {
     });
 }
 
-/// Rust ignores SIGPIPE, but a program may have it back.
+/// Restores SIGPIPE first, as a program may: Rust ignores it.
 fn a_peer_that_goes_away_ends_reads_and_writes(place: Place) {
     alone(|| {
         signals::make_broken_pipes_deadly();

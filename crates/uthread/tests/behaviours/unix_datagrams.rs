@@ -40,7 +40,7 @@ behaviours![
 
 const SHORT: Duration = Duration::from_millis(40);
 
-/// One that receives at an address.
+/// Returns a socket that receives at an address, and the address.
 fn receiver() -> (UnixDatagram, SocketAddr) {
     let address = free_name();
     (UnixDatagram::bind_addr(&address).unwrap(), address)
@@ -97,7 +97,7 @@ fn abstract_names_are_addresses_too(place: Place) {
     });
 }
 
-/// A receive shorter than its buffer says nothing of the next datagram, which is there already.
+/// Catches a wait for a datagram that is there already, after a receive shorter than its buffer.
 fn datagrams_are_received_one_by_one(place: Place) {
     place.run(|| {
         let (ours, theirs) = UnixDatagram::pair().unwrap();
@@ -148,7 +148,7 @@ fn a_connected_send_waits_for_the_receiver(place: Place) {
     });
 }
 
-/// Such a socket is always ready to send, says the kernel.
+/// Catches a sender that believes the kernel: it says that such a socket is always ready to send.
 fn a_send_to_an_address_waits_for_the_receiver(place: Place) {
     for timeout in [None, Some(HANG)] {
         place.run(|| {
@@ -169,7 +169,7 @@ fn a_send_to_an_address_waits_for_the_receiver(place: Place) {
     }
 }
 
-/// Two that are connected to each other have no bound but the sender's buffer.
+/// Covers two sockets that are connected to each other: they have no bound but the sender's buffer.
 fn a_send_waits_for_room_of_its_own(place: Place) {
     place.run(|| {
         let (ours, here) = receiver();

@@ -77,7 +77,7 @@ fn loops_of_waits_end_beside_a_fiber_that_panicked_and_waits(place: Place) {
     }
 }
 
-/// A child that is joined by a destructor of its parent.
+/// Asserts the end of a child that is joined by a destructor of its parent.
 fn assert_joined_child_ends(place: Place, child: fn()) {
     assert_ends(place, |runtime| {
         runtime.spawn(move || {

@@ -172,7 +172,7 @@ fn without_receivers_the_value_comes_back(place: Place) {
     });
 }
 
-/// Modifications that wait, beside values that are sent.
+/// Makes modifications that wait, beside values that are sent.
 fn no_modification_is_lost(place: Place) {
     mixed(place, |sending, other| {
         let (sender, receiver) = channel((0, 0));

@@ -49,7 +49,7 @@ pub(crate) fn restricted<T: Send>(
     }
 }
 
-/// From now on these system calls fail, as under a container's seccomp profile.
+/// Makes these system calls fail from now on, as under a container's seccomp profile.
 pub(crate) fn refuse(calls: &[i64], errno: Errno) {
     apply(
         calls.iter().map(|call| (*call, Vec::new())).collect(),
@@ -57,7 +57,7 @@ pub(crate) fn refuse(calls: &[i64], errno: Errno) {
     );
 }
 
-/// From now on this system call fails where its argument of that index, counted from zero, is
+/// Makes this system call fail from now on where its argument of that index, counted from zero, is
 /// `value`.
 pub(crate) fn refuse_where(call: i64, index: u8, value: u64, errno: Errno) {
     let condition =
@@ -74,7 +74,7 @@ fn apply(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: Errno) {
     seccompiler::apply_filter(&program).unwrap();
 }
 
-/// From now on a user without privileges, unless it is one already.
+/// Becomes a user without privileges from now on, unless it is one already.
 pub(crate) fn become_nobody() {
     become_user(NOBODY);
 }

@@ -68,7 +68,7 @@ fn keeps_files() {
     assert_eq!(missing.kind(), ErrorKind::NotADirectory);
 }
 
-/// Registration works, whether the ring accepts it, refuses it or does not exist.
+/// Checks that registration works, whether the ring accepts it, refuses it or does not exist.
 fn registers() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");

@@ -91,7 +91,7 @@ impl Engine for Pool {
         Ok(())
     }
 
-    /// The queues make calls to sleep and wake, which depend on timing.
+    /// Returns `None`: the queues make calls to sleep and wake, which depend on timing.
     fn calls(&self) -> Option<u64> {
         None
     }

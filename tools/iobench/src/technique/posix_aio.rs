@@ -114,7 +114,7 @@ impl Engine for PosixAio {
         Ok(())
     }
 
-    /// The library's threads make them.
+    /// Returns `None`: the library's threads make the calls.
     fn calls(&self) -> Option<u64> {
         None
     }

@@ -198,8 +198,8 @@ impl From<Ratio> for Summary {
     }
 }
 
-/// The line of a subject with its whiskers; `None` without a figure. Its name is marked if it ends
-/// before the last point.
+/// Returns the line of a subject with its whiskers; `None` without a figure. Its name is marked if
+/// it ends before the last point.
 fn line<'a>(panel: &Panel, series: &'a Series<'a>, values: &'a [f64]) -> Option<Line<'a>> {
     let places = values.iter().copied().zip(&series.figures);
     let (at, last) = places

@@ -245,8 +245,8 @@ fn draw_charts(study: &Study, metric: &Metric, charts: Charts) -> Markup {
     }
 }
 
-/// A switch for each subject, which the style sheet obeys: it hides the lines and bars of the
-/// subject.
+/// Renders a switch for each subject, which the style sheet obeys: it hides the lines and bars of
+/// the subject.
 fn switches(study: &Study, looks: &Looks) -> Markup {
     let subjects = looks.of_study(study);
     html! {

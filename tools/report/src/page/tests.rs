@@ -97,7 +97,7 @@ fn the_committed_report_is_drawn() {
     assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
 }
 
-/// Every link has a target, and nothing is loaded.
+/// Checks that every link has a target, and that nothing is loaded.
 fn check_links(document: &Document<'_>) {
     let nodes = document.descendants();
     let ids: Vec<&str> = nodes.filter_map(|node| node.attribute("id")).collect();
@@ -118,7 +118,7 @@ fn check_links(document: &Document<'_>) {
     assert!(!loads);
 }
 
-/// Everything that is drawn is within its drawing.
+/// Checks that everything that is drawn is within its drawing.
 fn check_places(document: &Document<'_>) {
     for svg in elements(document, "svg") {
         let size = |name| svg.attribute(name).unwrap().parse::<f64>().unwrap();

@@ -98,7 +98,7 @@ fn linked_entry(root: &Root, dir: &File, path: &[u8], name: &CStr) -> Option<Ent
     })
 }
 
-/// The type of the field differs between architectures.
+/// Returns the time of the last modification. The type of the field differs between architectures.
 #[allow(
     clippy::useless_conversion,
     reason = "st_mtime is no i64 on 32-bit platforms"

@@ -75,7 +75,7 @@ fn files_may_change_while_they_are_searched() {
     });
 }
 
-/// A search that has enough does not wait for the writer of a pipe.
+/// Catches a search that has enough and still waits for the writer of a pipe.
 #[test]
 fn a_pipe_is_read_no_further_than_to_the_match() {
     let files = site(&[]);

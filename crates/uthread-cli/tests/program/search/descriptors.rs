@@ -19,7 +19,8 @@ const NAMES: usize = 1100;
 /// More than are searched before the result of the first file is there.
 const FILES: usize = 300;
 
-/// A deep and wide tree, and what `-c text` finds in it, in the order of the paths.
+/// Creates a deep and wide tree; returns it with what `-c text` finds in it, in the order of the
+/// paths.
 fn tree() -> (TempDir, Vec<String>) {
     let files = site(&[]);
     let mut counts = Vec::new();
@@ -53,7 +54,7 @@ fn tree() -> (TempDir, Vec<String>) {
     (files, counts)
 }
 
-/// A search with this limit, as the shell sets it.
+/// Runs a search with this limit, as the shell sets it.
 fn limited(driver: &str, limit: &str, arguments: &[&str], folder: &Path) -> Output {
     let script = format!("ulimit {limit}; exec timeout 20 \"$0\" search \"$@\"");
     let mut command = Command::new("sh");
@@ -63,8 +64,8 @@ fn limited(driver: &str, limit: &str, arguments: &[&str], folder: &Path) -> Outp
     command.output().unwrap()
 }
 
-/// Files behind those that could not be opened were lost: 33,807 of 39,403 were searched with 32
-/// workers and 1024 descriptors.
+/// Catches the loss of the files behind those that cannot be opened: once, 33,807 of 39,403 were
+/// searched with 32 workers and 1024 descriptors.
 #[test]
 fn few_descriptors_are_enough_for_all_files() {
     let (files, expected) = tree();
@@ -109,9 +110,9 @@ fn few_descriptors_are_enough_for_programs_that_read_files() {
     }
 }
 
-/// 8 descriptors are too few, as the next test shows.
 #[test]
 fn a_soft_limit_is_raised() {
+    // 8 descriptors are too few, as the next test shows.
     let files = site(&[(
         "a", "text
 ",
@@ -156,10 +157,10 @@ fn too_few_descriptors_are_an_error_before_the_search() {
     }
 }
 
-/// Descriptors may run out although the search has counted them: all processes of the machine share
-/// the kernel's table of files.
 #[test]
 fn a_file_waits_for_a_free_descriptor() {
+    // Descriptors may run out although the search has counted them: all processes of the machine
+    // share the kernel's table of files.
     let files = site(&[("folder/", ""), ("last/file", "text\n")]);
     let mut expected = String::new();
     for number in 100..100 + FILES {

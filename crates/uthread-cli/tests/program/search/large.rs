@@ -34,7 +34,7 @@ const AS_STREAMS: [&str; 6] = [
     "utf-16",
 ];
 
-/// Lines of random words, of 100 bytes on average.
+/// Generates lines of random words, of 100 bytes on average.
 fn random_lines(rng: &mut Rng) -> Vec<u8> {
     let mut text = Vec::new();
     while text.len() < FILE_BYTES {
@@ -48,7 +48,7 @@ fn random_lines(rng: &mut Rng) -> Vec<u8> {
     text
 }
 
-/// Lines of 64 bytes, so that some end where parts do.
+/// Generates lines of 64 bytes, so that some end where parts do.
 fn short_lines() -> Vec<u8> {
     let line = |index| format!("{index:057} alpha\n");
     (0..FILE_BYTES / 64)

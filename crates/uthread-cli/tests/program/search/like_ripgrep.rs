@@ -112,7 +112,7 @@ const INSTALLED: &str = concat!(
     "/../../target/peers/tools/bin/rg"
 );
 
-/// The path of ripgrep, if it is there and new enough.
+/// Returns the path of ripgrep, if it is there and new enough.
 fn ripgrep() -> Option<&'static str> {
     let found = ["rg", INSTALLED].into_iter().find(|path| {
         let output = Command::new(path).arg("--version").output();
@@ -333,7 +333,7 @@ fn json_has_the_same_messages() {
     }
 }
 
-/// A message of the JSON output without what differs between two runs.
+/// Parses a message of the JSON output, and removes what differs between two runs.
 fn without_times(line: &[u8]) -> Value {
     let mut message: Value = serde_json::from_slice(line).unwrap_or_default();
     let mut parts = vec![&mut message];

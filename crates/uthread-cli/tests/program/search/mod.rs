@@ -29,7 +29,7 @@ fn is_exhaustive() -> bool {
     std::env::var_os("UTHREAD_EXHAUSTIVE").is_some()
 }
 
-/// A search in this folder, on this driver.
+/// Returns the command of a search in this folder, on this driver.
 fn search_on(driver: &str, arguments: &[&str], folder: &Path) -> Command {
     let mut command = command(&["search"]);
     command.args(arguments).current_dir(folder);

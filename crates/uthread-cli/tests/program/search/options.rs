@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 use super::{DRIVERS, search_on};
 use crate::harness::site;
 
-/// The output with these arguments, separated by spaces. Each case runs on another driver.
+/// Returns the output of a search with these arguments, separated by spaces. Each case runs on
+/// another driver.
 pub(super) fn output(index: usize, arguments: &str, folder: &Path) -> Output {
     let driver = DRIVERS[index % DRIVERS.len()];
     let arguments = Vec::from_iter(arguments.split_whitespace());

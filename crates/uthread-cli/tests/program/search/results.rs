@@ -330,7 +330,7 @@ fn a_full_disk_is_an_error() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// Results of one file are never between those of another, however large they are.
+/// Catches results of one file between those of another, however large they are.
 #[test]
 fn results_of_a_file_stay_together() {
     let files = site(&[]);
@@ -354,7 +354,8 @@ fn results_of_a_file_stay_together() {
     }
 }
 
-/// The file grows while it is searched: the search ends nevertheless, as stdout is not searched.
+/// Catches a search that never ends because it also searches the file to which it prints, which
+/// grows meanwhile.
 #[test]
 fn the_output_is_not_searched() {
     let files = site(&[("a", "text\n")]);

@@ -20,7 +20,7 @@ fn start(mut command: Command) -> (Child, BufReader<ChildStdout>) {
     (child, stdout)
 }
 
-/// A new pipe that is also open for reading, so that opening it waits for nobody.
+/// Creates a pipe that is also open for reading, so that opening it waits for nobody.
 fn pipe(path: &Path) -> File {
     make_fifo(path);
     let mut options = OpenOptions::new();
@@ -45,7 +45,7 @@ fn assert_next(stdout: &mut BufReader<ChildStdout>, expected: &str, described: &
     assert_eq!(next_line(stdout), expected, "{described}");
 }
 
-/// They were printed at the end of the pipe.
+/// Catches lines that are printed only at the end of the pipe.
 #[test]
 fn lines_are_printed_while_the_pipe_is_open() {
     let files = site(&[]);
@@ -78,8 +78,8 @@ fn lines_are_printed_while_the_pipe_is_open() {
     }
 }
 
-/// Some were in the hands of a reader of a pipe, and pipes had the places of readers and of long
-/// files.
+/// Catches files that wait in the hands of a reader of a pipe, and pipes that take the places of
+/// readers and of long files.
 #[test]
 fn other_files_do_not_wait_for_pipes() {
     let files = site(&[("a", "text\n"), ("folder/b", "text\n")]);
@@ -150,9 +150,9 @@ fn a_closed_stdout_ends_the_search_of_a_pipe() {
     }
 }
 
-/// A result waits for those of a pipe before it.
 #[test]
 fn an_interrupt_prints_results_that_wait_for_their_turn() {
+    // A result waits for those of a pipe before it.
     let files = site(&[]);
     let _first = pipe(&files.path().join("a"));
     // More than the progress shows as nothing, and more than a pipe has room for.
@@ -176,7 +176,7 @@ fn an_interrupt_prints_results_that_wait_for_their_turn() {
 /// Has too many states for tables, in which the search of a byte is fast.
 const SLOW: &str = r"text|a[ab]{20}\W\w";
 
-/// A file whose search takes seconds, with a match at its beginning.
+/// Creates a file whose search takes seconds, with a match at its beginning.
 fn slow_file(folder: &Path) {
     let mut random = fastrand::Rng::with_seed(1);
     let mut text = String::from("text\n");
@@ -220,10 +220,10 @@ fn an_interrupt_prints_what_was_found_in_the_file_that_is_searched() {
     }
 }
 
-/// Shells start a program in the background like this, so that Ctrl-C ends only the one in the
-/// foreground.
 #[test]
 fn an_ignored_interrupt_stays_ignored() {
+    // Shells start a program in the background like this, so that Ctrl-C ends only the one in the
+    // foreground.
     let files = site(&[]);
     for driver in DRIVERS {
         let mut command = Command::new("sh");

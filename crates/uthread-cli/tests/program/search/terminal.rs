@@ -15,7 +15,7 @@ use crate::harness::site;
 
 const ERASED: &str = "\r\x1b[K";
 
-/// A pseudo-terminal: what the test reads, and what the program writes to.
+/// Opens a pseudo-terminal; returns what the test reads, and what the program writes to.
 pub(super) fn terminal() -> (File, OwnedFd) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let ours = openpt(flags).unwrap();

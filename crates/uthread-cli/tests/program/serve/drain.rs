@@ -61,9 +61,9 @@ fn idle_connections_close_long_before_the_grace_period_ends() {
     assert_eq!(program.exit_code(), 0);
 }
 
-/// The request has a second: that of a drain for requests on their way.
 #[test]
 fn a_request_on_an_idle_connection_is_answered_with_close() {
+    // A drain leaves a second to requests on their way.
     let mut program = Program::serve(&[("a", "hello")], &[]);
     let mut client = program.connect();
     client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");

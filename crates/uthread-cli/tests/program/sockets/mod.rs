@@ -225,7 +225,7 @@ fn await_requests(program: &mut Program, count: usize) {
     thread::spawn(move || io::copy(&mut log, &mut io::sink()));
 }
 
-/// The processes have different drivers, as one may make the socket non-blocking that the other
+/// Gives the processes different drivers, as one may make the socket non-blocking that the other
 /// shares.
 #[test]
 fn a_restart_on_an_inherited_socket_loses_no_request() {

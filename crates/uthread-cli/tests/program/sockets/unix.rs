@@ -135,7 +135,7 @@ fn a_socket_file_has_the_permissions_of_the_umask_and_is_replaced_when_stale() {
     check_end(program, &path);
 }
 
-/// The file of another process stays.
+/// Catches the removal of a file of another process.
 #[test]
 fn a_file_that_was_replaced_is_not_removed() {
     let dir = tempfile::tempdir().unwrap();

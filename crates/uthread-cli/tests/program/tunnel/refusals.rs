@@ -103,7 +103,7 @@ fn targets_that_refuse() {
     );
 }
 
-/// A listener that drops requests to connect, as its queue is full.
+/// Creates a listener that drops requests to connect, as its queue is full.
 fn hanging() -> (OwnedFd, SocketAddr, Vec<TcpStream>) {
     let listener = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();

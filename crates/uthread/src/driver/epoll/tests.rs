@@ -112,9 +112,9 @@ fn a_reader_of_a_drained_stream_waits_without_an_attempt() {
     assert_eq!(both.receive(&ours, 8, || ()), 6);
 }
 
-/// A short datagram says nothing about the next one.
 #[test]
 fn a_reader_of_a_short_datagram_tries_again_at_once() {
+    // A short datagram says nothing about the next one.
     let mut both = Both::new();
     let (ours, peer) = UnixDatagram::pair().unwrap();
     let state = FdState::new();
@@ -181,9 +181,9 @@ fn a_number_that_means_another_file_is_watched_anew() {
     }
 }
 
-/// The owner changes but the file remains, which the kernel has registered already.
 #[test]
 fn a_file_whose_owner_has_changed_is_watched_still() {
+    // The owner changes but the file remains, which the kernel has registered already.
     let mut both = Both::new();
     let (mut ours, mut peer) = Watchable::pair();
     assert_eq!(
@@ -200,8 +200,8 @@ fn a_file_whose_owner_has_changed_is_watched_still() {
     );
 }
 
-/// The kernel reports an end once. A wait of another owner for space once made the driver forget
-/// it.
+/// Catches a driver that forgets an end, which the kernel reports once, because another owner waits
+/// for space.
 #[test]
 fn an_end_is_remembered_when_the_owner_has_changed() {
     let mut both = Both::new();
@@ -305,8 +305,8 @@ fn two_instances_hear_of_the_same_file() {
     }
 }
 
-/// One fiber reads on one worker, another on a second worker, and a third on the first worker
-/// again.
+/// Reads in one fiber on one worker, in another on a second worker, and in a third on the first
+/// worker again.
 #[test]
 fn a_waiter_is_not_forgotten_while_others_use_the_file() {
     let (mut one, mut other) = (Both::new(), Both::new());

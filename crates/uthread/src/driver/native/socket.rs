@@ -95,8 +95,8 @@ impl<'a> Call<'a> for Accept<'a> {
         })
     }
 
-    /// `accept` has no flag for a non-blocking call. Calls of this crate still wait, and a
-    /// conversion to `std` restores the mode.
+    /// Makes the listener non-blocking, as `accept` has no flag for a non-blocking call. Calls of
+    /// this crate still wait, and a conversion to `std` restores the mode.
     fn make_nonblocking(&self) -> rustix::io::Result<()> {
         if !self.raised_nonblock.load(Ordering::Relaxed) {
             rustix::io::ioctl_fionbio(self.listener.fd, true)?;

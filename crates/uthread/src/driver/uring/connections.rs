@@ -73,6 +73,8 @@ struct State {
 }
 
 impl Connections {
+    /// Creates the epoll instance, without connections.
+    ///
     /// # Errors
     ///
     /// `EMFILE` if the process has no free descriptor; `ENOMEM` if the kernel has no memory.

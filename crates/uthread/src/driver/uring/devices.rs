@@ -57,6 +57,8 @@ struct Polled {
 unsafe impl Send for Polled {}
 
 impl Devices {
+    /// Creates a ring whose completions are polled for.
+    ///
     /// # Errors
     ///
     /// `ENOMEM` if the kernel has no memory; `EINVAL` if it does not support such rings.
@@ -132,6 +134,8 @@ impl Devices {
         unsafe { submitter.enter::<libc::sigset_t>(pending, 0, flags, None) }
     }
 
+    /// Returns the completion queue of the ring.
+    ///
     /// # Safety
     ///
     /// One caller at a time.

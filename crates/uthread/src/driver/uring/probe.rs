@@ -240,7 +240,8 @@ mod tests {
     use crate::priorities::Priority;
     use crate::resource::descriptor::Descriptor;
 
-    /// A new operation has to be added to the list, too.
+    /// Asserts that the operation of the entry is listed as used. A new operation has to be added
+    /// to the list, too.
     fn check(entry: &Entry) {
         let code = entry.get_opcode();
         let listed = OPERATIONS

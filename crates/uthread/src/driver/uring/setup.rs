@@ -265,8 +265,8 @@ impl std::error::Error for Refused {
 mod tests {
     use super::*;
 
-    /// A kernel that does not support a mode has to fail in the way that makes the next mode be
-    /// tried.
+    /// Checks that a kernel that does not support a mode fails in the way that makes the next mode
+    /// be tried.
     #[test]
     fn each_mode_can_be_built_or_is_unknown() {
         let modes = [

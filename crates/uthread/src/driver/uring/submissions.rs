@@ -171,7 +171,7 @@ impl Submissions {
         is_drained
     }
 
-    /// Called between two checks: the thread that takes published entries may need this CPU.
+    /// Yields the CPU between two checks, as the thread that takes published entries may need it.
     fn let_thread_run(&self, is_awaited: bool) {
         let gathered = self.gathered.as_ref();
         if is_awaited && self.kernel_polls && gathered.is_some_and(ByPriority::is_empty) {

@@ -183,7 +183,8 @@ fn a_cancelled_chain_is_complete_when_each_of_its_entries_has_ended() {
     }
 }
 
-/// A cancellation that finds an entry between a kernel worker and its wait is lost.
+/// Catches a cancellation that is lost because it finds an entry between a kernel worker and its
+/// wait.
 #[test]
 fn many_chains_that_are_cancelled_together_all_end() {
     const CHAINS: usize = 100;
@@ -209,10 +210,10 @@ fn many_chains_that_are_cancelled_together_all_end() {
     }
 }
 
-/// A ring retries a connect many times before a kernel worker waits for it, and in between there is
-/// nothing to cancel.
 #[test]
 fn a_connect_that_is_on_its_way_is_cancelled() {
+    // A ring retries a connect many times before a kernel worker waits for it, and in between there
+    // is nothing to cancel.
     const ROUNDS: usize = 100;
     for (mut ring, mut completions) in rings() {
         let name = rustix::net::SocketAddrUnix::new_unnamed();
@@ -316,8 +317,8 @@ fn only_what_lies_in_registered_memory_goes_by_it() {
     }
 }
 
-/// Otherwise it could end before its fiber has left its stack, and another worker could resume the
-/// fiber.
+/// Catches an operation that begins too early: it could end before its fiber has left its stack,
+/// and another worker could resume the fiber.
 #[test]
 fn nothing_is_begun_before_the_flush() {
     const LOOKS: usize = 1000;
@@ -357,8 +358,8 @@ fn flush(ring: &mut Uring) {
     }
 }
 
-/// A kernel thread that polls several rings would take a part of the chain, and so start the next
-/// part concurrently.
+/// Catches a kernel thread that polls several rings, takes a part of the chain, and so starts the
+/// next part concurrently.
 #[test]
 fn a_chain_is_taken_whole() {
     let rings: Vec<_> = rings().into_iter().chain(rings()).collect();

@@ -92,6 +92,8 @@ fn succeeds(trial: impl FnOnce(&mut IoUring) -> io::Result<()>) -> bool {
         .is_ok()
 }
 
+/// Queues the entry for submission.
+///
 /// # Safety
 ///
 /// The memory that the entry points to remains valid until its completion.

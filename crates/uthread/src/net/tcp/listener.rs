@@ -178,8 +178,9 @@ impl TcpListener {
         self.socket.inner.ttl()
     }
 
-    /// Always fails: the kernel does not change `IPV6_V6ONLY` on a bound socket. The method exists
-    /// because `std` has it; use [`TcpSocket::set_only_v6`](super::TcpSocket::set_only_v6) instead.
+    /// Returns an error: the kernel does not change `IPV6_V6ONLY` on a bound socket. The method
+    /// exists because `std` has it; use [`TcpSocket::set_only_v6`](super::TcpSocket::set_only_v6)
+    /// instead.
     ///
     /// # Errors
     ///

@@ -7,8 +7,8 @@ use super::{in_fiber, running};
 use crate::fiber::Pause;
 use crate::sched::worker::{budget, calls};
 
-/// Called once by each call that may complete without waiting. Now and then it lets others run, so
-/// that a fiber that never waits does not monopolize its worker.
+/// Lets others run now and then, so that a fiber that never waits does not monopolize its worker.
+/// Called once by each call that may complete without waiting.
 #[inline(always)]
 pub(crate) fn spend() {
     #[cold]
@@ -37,18 +37,18 @@ pub(crate) fn begin_call() -> io::Result<()> {
     refuse_if_cancelled()
 }
 
-/// Called after a call that has entered the kernel, never waits for another fiber, and cannot
-/// return an error. Now and then it lets others run.
+/// Lets others run now and then. Called after a call that has entered the kernel, never waits for
+/// another fiber, and cannot return an error.
 pub(crate) fn end_call() {
     if budget::is_used_up_by_system_call() {
         pass_in_fiber();
     }
 }
 
-/// Called by each call that usually does not wait but affects other fibers or depends on them, such
-/// as taking or trying a lock, or waking a fiber. Now and then it lets others run, so that a loop
-/// of such calls makes progress. A cancelled fiber may continue its loop as long as a loop of
-/// refused calls.
+/// Lets others run now and then, so that a loop of calls that rarely wait makes progress. Called by
+/// each call that usually does not wait but affects other fibers or depends on them, such as taking
+/// or trying a lock, or waking a fiber. A cancelled fiber may continue its loop as long as a loop
+/// of refused calls.
 #[inline]
 pub(crate) fn spend_try() {
     #[cold]

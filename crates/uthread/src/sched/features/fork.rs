@@ -43,7 +43,8 @@ extern "C" fn before() {
     caller::with_locals(|_| ());
 }
 
-/// Called in the child before `fork` returns there.
+/// Marks the process as a child and detaches the thread from its runtime. Called in the child
+/// before `fork` returns there.
 extern "C" fn in_child() {
     forked::mark_child();
     caller::with_locals(|locals| locals.mark_child());

@@ -248,8 +248,9 @@ impl Sent {
     }
 }
 
-/// For [`Sent`] only. Either a thread has run the job, whose borrow it does not use after the
-/// outcome is complete; or the job was withdrawn and dropped by the caller.
+/// Erases the lifetime of a job, for [`Sent`] only. Either a thread has run the job, whose borrow
+/// it does not use after the outcome is complete; or the job was withdrawn and dropped by the
+/// caller.
 #[allow(
     unsafe_code,
     reason = "the pool's queue holds jobs without their lifetime"

@@ -129,7 +129,8 @@ struct Outcome {
 }
 
 impl UnderWay {
-    /// Never returns early: the kernel may still read the memory that the polls borrow.
+    /// Cancels the polls that are left, and waits for their ends. Never returns early: the kernel
+    /// may still read the memory that the polls borrow.
     fn end(&self) {
         let left = || {
             self.0
@@ -195,7 +196,7 @@ mod tests {
     use crate::op::net;
     use crate::resource::descriptor::Descriptor;
 
-    /// Otherwise a thread that was woken once would never sleep again in its selection.
+    /// Catches a thread that was woken once and never sleeps again in its selection.
     #[test]
     fn a_bell_is_heard_once() {
         let (reader, _writer) = std::io::pipe().unwrap();

@@ -67,7 +67,8 @@ mod tests {
         assert_eq!(observe(|_| ()), Some((7, IN_RING)));
     }
 
-    /// A worker that waited in its ring was reported as a fiber that blocks in `io_uring_enter`.
+    /// Catches a worker that waits in its ring and is reported as a fiber that blocks in
+    /// `io_uring_enter`.
     #[test]
     fn a_worker_that_waits_in_its_ring_is_kept_by_no_fiber() {
         assert_eq!(observe(|counters| counters.running.set(0)), None);
@@ -83,7 +84,8 @@ mod tests {
         assert_eq!(observe(switches_to_another), None);
     }
 
-    /// It had ended its turn when the sample was compared: the report named fiber 0.
+    /// Catches a report that names fiber 0 because the worker has ended its turn when the sample is
+    /// compared.
     #[test]
     fn a_worker_without_a_fiber_is_not_kept() {
         let counters = Counters::default();

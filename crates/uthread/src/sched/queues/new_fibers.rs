@@ -134,19 +134,20 @@ impl NewFibers {
     }
 }
 
-/// Not inlined, so that the only worker does not save the registers that this takes.
+/// Pushes a fiber that other workers may steal. Not inlined, so that the only worker does not save
+/// the registers that this takes.
 #[inline(never)]
 fn push_stealable(deque: &Deque<FiberRef>, fiber: FiberRef) {
     deque.push(fiber);
 }
 
-/// Not inlined, like [`push_stealable`].
+/// Pops a fiber that other workers may steal. Not inlined, like [`push_stealable`].
 #[inline(never)]
 fn pop_stealable(deque: &Deque<FiberRef>) -> Option<FiberRef> {
     deque.pop()
 }
 
-/// Not inlined, like [`push_stealable`].
+/// Steals the oldest fiber of a deque. Not inlined, like [`push_stealable`].
 #[inline(never)]
 fn steal_oldest(stealer: &Stealer<FiberRef>) -> Option<FiberRef> {
     take(|| stealer.steal())

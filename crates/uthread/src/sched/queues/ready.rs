@@ -84,7 +84,7 @@ pub(crate) struct StealHandle {
 }
 
 impl Ready {
-    /// Fibers do not migrate.
+    /// Creates the queues of a worker whose fibers do not migrate.
     pub(crate) fn local() -> Ready {
         Ready {
             is_plain: Cell::new(true),

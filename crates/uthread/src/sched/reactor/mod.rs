@@ -108,7 +108,7 @@ impl Reactor {
         self.live.iter()
     }
 
-    /// The token of the operation that is begun next.
+    /// Returns the token of the operation that is begun next.
     #[inline]
     pub(crate) fn next_token(&self) -> Token {
         self.operations.next_token()
@@ -154,7 +154,8 @@ impl Reactor {
         self.reap(COLLECTED_MAX, ready).0
     }
 
-    /// Collects, and [expires](Reactor::expire) timers, on behalf of an owner that does not sleep.
+    /// Collects completions and [expires](Reactor::expire) timers on behalf of an owner that does
+    /// not sleep.
     pub(crate) fn serve(&mut self, now: Instant, mut ready: impl FnMut(Started, bool)) -> u64 {
         if self.reap_gate.is_closed() {
             return 0;

@@ -22,7 +22,7 @@ fn room<T>(capacity: usize) -> Option<usize> {
     (capacity * size_of::<T>() >= LARGE_BYTES && capacity < reserved).then_some(reserved)
 }
 
-/// Called before an entry is added.
+/// Makes room in a table for an entry that is about to be added.
 #[inline(always)]
 pub(in crate::sched) fn make_room<T>(table: &mut Vec<T>) {
     #[cold]
@@ -37,7 +37,7 @@ pub(in crate::sched) fn make_room<T>(table: &mut Vec<T>) {
     }
 }
 
-/// Called before an entry is added.
+/// Makes room in a slab for an entry that is about to be added.
 #[inline(always)]
 pub(in crate::sched) fn make_room_in_slab<T>(table: &mut Slab<T>) {
     #[cold]

@@ -13,12 +13,13 @@ use crate::driver;
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Called only by the thread that writes the counter, so it needs no atomic read-modify-write.
+    /// Adds to the counter. Called only by the thread that writes the counter, so it needs no
+    /// atomic read-modify-write.
     pub(crate) fn add(&self, count: u64) {
         self.set(self.get().wrapping_add(count));
     }
 
-    /// Called only by the thread that writes the counter.
+    /// Sets the counter. Called only by the thread that writes it.
     pub(crate) fn set(&self, count: u64) {
         self.0.store(count, Ordering::Relaxed);
     }

@@ -25,7 +25,8 @@ pub(crate) struct Sleeper {
 }
 
 impl Idle {
-    /// Called when a worker has no work of its own and starts to search that of others.
+    /// Counts a worker as searching. Called when it has no work of its own and starts to search
+    /// that of others.
     pub(crate) fn begin_search(&self) {
         self.searching.fetch_add(1, Ordering::SeqCst);
     }

@@ -221,7 +221,7 @@ impl Remote {
             || steal_handle.is_some_and(|steal_handle| !steal_handle.queue.is_empty())
     }
 
-    /// If fibers migrate: returns `true` if something waits for this worker that another one could
+    /// Returns `true` if fibers migrate and something waits for this worker that another one could
     /// take over.
     pub(in crate::sched) fn has_something_waiting(&self, now: Instant) -> bool {
         let steal_handle = self.steal_handle.as_ref();

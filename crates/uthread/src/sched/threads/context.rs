@@ -133,8 +133,8 @@ impl ThreadContext {
         self.threads.is_shut_down() || runtime.is_some_and(|runtime| runtime.is_shut_down())
     }
 
-    /// Called before the check whether a system call may wait: a canceller goes the other way
-    /// round.
+    /// Begins a call and forgets earlier interrupts. Called before the check whether a system call
+    /// may wait: a canceller goes the other way round.
     pub(in crate::sched) fn begin_call(&self) {
         self.control().limits.last_worker.set(0);
         // Acquire pairs with the Release in `interrupt`.

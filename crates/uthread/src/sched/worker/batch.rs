@@ -42,7 +42,8 @@ impl Worker {
         }
     }
 
-    /// A function of its own, so that the values of the loop stay in registers.
+    /// Runs fibers that `next` returns, until there is none or the batch is over. A function of its
+    /// own, so that the values of the loop stay in registers.
     #[inline(never)]
     fn run_batch_of(
         &self,

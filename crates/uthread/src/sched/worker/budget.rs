@@ -49,7 +49,8 @@ pub(crate) fn is_used_up_by_transfer(bytes: u32) -> bool {
     is_used_up_by(CALLS_OF_A_SYSTEM_CALL + (bytes / BYTES_OF_A_CALL).cast_signed())
 }
 
-/// Never inlined, like every access to a thread-local that fibers make.
+/// Counts `spent` calls. Returns `true` like [`is_used_up`]. Never inlined, like every access to a
+/// thread-local that fibers make.
 #[inline(never)]
 fn is_used_up_by(spent: i32) -> bool {
     let left = LEFT.get() - spent;
@@ -60,7 +61,8 @@ fn is_used_up_by(spent: i32) -> bool {
     false
 }
 
-/// A function of its own, so that a call that leaves something does not choose between two values.
+/// Renews the budget and returns `true`. A function of its own, so that a call that leaves
+/// something does not choose between two values.
 #[cold]
 #[inline(never)]
 fn renew_used_up() -> bool {

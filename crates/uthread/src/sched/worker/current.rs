@@ -15,8 +15,8 @@ thread_local! {
     static FIBER: Cell<Option<Started>> = const { Cell::new(None) };
 }
 
-/// Never inlined: an inlined copy would let the compiler keep a thread-local address across a
-/// switch.
+/// Returns the worker of the calling thread, or null. Never inlined: an inlined copy would let the
+/// compiler keep a thread-local address across a switch.
 #[inline(never)]
 fn current() -> *const Worker {
     CURRENT.get()

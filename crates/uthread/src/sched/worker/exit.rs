@@ -40,8 +40,8 @@ macro_rules! sentinels {
 // long before.
 sentinels!(S0 S1 S2 S3 S4 S5 S6 S7 S8 S9 S10 S11 S12 S13 S14 S15 S16 S17 S18 S19 S20 S21 S22 S23);
 
-/// Called by a worker with the number of its sleeps. Creates a new sentinel each time this has
-/// doubled.
+/// Creates a new sentinel each time the number of sleeps has doubled. Called by a worker with that
+/// number.
 #[inline]
 pub(super) fn record_sleep(sleeps: u32) {
     if sleeps.is_power_of_two() {

@@ -213,7 +213,8 @@ impl Io {
         self.reactor.lock().reap_gate.open();
     }
 
-    /// Submits, and sleeps until an event or for this time. Returns the time that has passed.
+    /// Submits operations and sleeps until an event or for this time. Returns the time that has
+    /// passed.
     pub(super) fn wait(&self, queues: &Queues, timeout: Option<Duration>) -> Duration {
         self.schedule.mark_flushed(queues);
         let mut driver = self.driver.lock();

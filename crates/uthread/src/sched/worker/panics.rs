@@ -205,7 +205,8 @@ pub(in crate::sched) fn begin_unwinding() -> Option<bool> {
     current::with_running(|worker, running| worker.panics.begin_unwinding(running.control()))
 }
 
-/// Called by a fiber that is about to suspend while its thread panics.
+/// Records that a fiber suspends while its thread panics. Called by the fiber when it is about to
+/// do so.
 #[cold]
 #[inline(never)]
 pub(in crate::sched) fn record_suspension(fiber: Started) {

@@ -133,7 +133,7 @@ impl Ending {
 }
 
 impl Shared {
-    /// Called when a reactor has become empty.
+    /// Wakes all workers if they may have stayed for a reactor only, which has become empty.
     pub(in crate::sched) fn record_deserted(&self) {
         if self.is_migrating() && self.is_shut_down() {
             // Other workers may have stayed only because of this reactor.

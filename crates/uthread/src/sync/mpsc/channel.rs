@@ -320,8 +320,8 @@ impl<T> Channel<T> {
 }
 
 impl<T> Channel<T> {
-    /// Called after a value was taken from the queue: moves the first value of the line up, or
-    /// frees the memory of a burst.
+    /// Moves the first value of the line up, or frees the memory of a burst. Called after a value
+    /// was taken from the queue.
     fn make_room(&self, mut state: MutexGuard<'_, State<T>>, taken: T) -> T {
         if state.queue.len() < self.bound
             && let Some(first) = state.take_first()
@@ -340,7 +340,7 @@ impl<T> Channel<T> {
     }
 }
 
-/// Out of the way of channels with one receiver.
+/// Wakes the chosen receiver. Out of the way of channels with one receiver.
 #[cold]
 #[inline(never)]
 fn wake_chosen<T>(mut state: MutexGuard<'_, State<T>>) {

@@ -188,7 +188,7 @@ impl Event for Cancellation {
         cancellation::is_cancelled().then_some(())
     }
 
-    /// The end of the wait wakes the caller, whatever its arms.
+    /// Returns `true`: the end of the wait wakes the caller, whatever its arms.
     fn enlist(&mut self, _: ArmHandle) -> bool {
         true
     }

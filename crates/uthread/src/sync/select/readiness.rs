@@ -153,7 +153,7 @@ impl Event for Readiness<'_> {
         }
     }
 
-    /// Always enlists: the poll of a descriptor that is ready completes as soon as it starts.
+    /// Returns `true`: the poll of a descriptor that is ready completes as soon as it starts.
     fn enlist(&mut self, _: ArmHandle) -> bool {
         // The descriptor number may refer to another file by the next wait.
         self.state = FdState::new();

@@ -103,7 +103,8 @@ pub(crate) fn run(modules: &[Module]) -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Trials beside each other share the process's, and some open hundreds.
+/// Raises the limit on descriptors to its maximum: trials beside each other share the process's,
+/// and some open hundreds.
 fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -16,7 +16,7 @@ struct Panic {
     text: String,
 }
 
-/// From now on panics are kept and not printed.
+/// Keeps panics from now on, and does not print them.
 pub(super) fn keep() {
     // The first runtime brings a hook along, which is replaced here.
     let first = Runtime::builder().driver(Driver::Threads).build();
@@ -34,8 +34,8 @@ pub(super) fn keep() {
     }));
 }
 
-/// All that was said since, by the trial and by any thread that is not another trial's: the panic
-/// of a fiber comes from its worker's. With `--test-threads=1` nothing is of a trial beside.
+/// Returns all that was said since, by the trial and by any thread that is not another trial's: the
+/// panic of a fiber comes from its worker's. With `--test-threads=1` no trial runs beside it.
 pub(super) fn since(begin: Instant, trial: &str) -> String {
     let said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
     let since = said.iter().filter(|panic| panic.time >= begin);

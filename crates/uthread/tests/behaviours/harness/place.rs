@@ -111,7 +111,7 @@ impl Place {
         result.expect("the result of a fiber that has returned")
     }
 
-    /// A runtime of this place.
+    /// Starts a runtime of this place.
     pub(crate) fn runtime(self) -> Runtime {
         self.builder().build().unwrap()
     }
@@ -144,7 +144,7 @@ impl Place {
         builder
     }
 
-    /// Why there can be no such runtime on this machine.
+    /// Returns the reason why there can be no such runtime on this machine, if there is one.
     pub(crate) fn refusal(self) -> Option<&'static str> {
         static NO_RING: LazyLock<Option<String>> = LazyLock::new(|| {
             let runtime = Runtime::builder().workers(1).build().ok()?;
@@ -200,13 +200,13 @@ impl Place {
         self.runtime.is_some_and(|kind| kind.own_tls)
     }
 
-    /// Where the kernel polls for operations.
+    /// Returns `true` if the kernel polls for operations here.
     pub(crate) fn is_polling(self) -> bool {
         self.runtime.is_some_and(|kind| kind.polling)
     }
 
-    /// Inside `run`: what `call` returns that waits in the kernel when `event` happens. Where there
-    /// are several workers it may be about to.
+    /// Makes `event` happen while `call` waits in the kernel, and returns what `call` returns. Must
+    /// be used inside `run`. Where there are several workers, `call` may only be about to wait.
     pub(crate) fn meanwhile<T: Send>(
         self,
         call: impl FnOnce() -> T + Send,
@@ -242,7 +242,7 @@ impl Place {
         fiber
     }
 
-    /// A call for somebody else to make, and how to wait until that one waits.
+    /// Returns a call for somebody else to make, and a function that returns once that one waits.
     fn announced<T: Send>(
         self,
         call: impl FnOnce() -> T + Send,

@@ -49,13 +49,13 @@ impl Table {
 }
 
 impl Row {
-    /// The name of the trial: what to filter by.
+    /// Returns the name of the trial, which is what to filter by.
     pub(super) fn trial(&self, column: usize) -> String {
         let (name, place) = (self.behaviour.name, PLACES[column].name);
         format!("{}::{name} [{place}]", self.module)
     }
 
-    /// Why the behaviour is not to be checked in this place.
+    /// Returns the reason not to check the behaviour in this place, if there is one.
     pub(super) fn gap(&self, column: usize) -> Option<&'static str> {
         let gaps = self.behaviour.gaps.iter();
         let mut reasons = gaps.filter(|gap| gap.0(PLACES[column])).map(|gap| gap.1);
@@ -122,7 +122,7 @@ impl Sheet<'_> {
         }
     }
 
-    /// The words of a place stand one below the other.
+    /// Writes the words of each place one below the other.
     fn heading(&self, out: &mut Formatter<'_>) -> fmt::Result {
         let words = |column: usize| PLACES[column].name.split(' ');
         let depths = self.columns.iter().map(|&column| words(column).count());
@@ -158,7 +158,7 @@ impl Sheet<'_> {
         }
     }
 
-    /// The letter of a reason, which is given once more.
+    /// Returns the letter of a reason, and counts that it is given once more.
     fn mark(&mut self, reason: &'static str) -> String {
         let known = self.reasons.iter().position(|(known, _)| *known == reason);
         let index = known.unwrap_or_else(|| {

@@ -54,7 +54,8 @@ pub(super) fn trials(table: &Table, in_variants: bool) -> Vec<Trial> {
         .collect()
 }
 
-/// The name of the thread is the trial's, also for a child to know which it is.
+/// Checks a behaviour on a thread with the name of the trial, from which a child also knows which
+/// it is.
 fn try_out(trial: &str, behaviour: &'static Behaviour, place: Place) -> Outcome {
     // To find out takes a runtime, and a child may have to start its first one by itself.
     if !is_child()

@@ -20,12 +20,12 @@ pub(crate) fn use_stack(bytes: usize) -> usize {
     deeper((&raw const here).addr(), bytes)
 }
 
-/// Bytes of memory that this process has.
+/// Returns the bytes of memory that this process has.
 pub(crate) fn resident() -> usize {
     status("VmRSS:")
 }
 
-/// A number of bytes that the kernel tells of this process.
+/// Returns a number of bytes that the kernel tells of this process.
 pub(crate) fn status(what: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(what));

@@ -70,7 +70,7 @@ pub(crate) fn pass_a_round() {
     uthread::fs::File::open("/dev/null").unwrap();
 }
 
-/// Two ends of a connection.
+/// Returns two ends of a connection.
 pub(crate) fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind(FREE).unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -86,7 +86,7 @@ pub(crate) fn pair_with_std() -> (TcpStream, net::TcpStream) {
     (ours, peer)
 }
 
-/// A peer on a plain thread.
+/// Starts a peer on a plain thread.
 pub(crate) fn peer<T: Send + 'static>(
     body: impl FnOnce() -> T + Send + 'static,
 ) -> thread::JoinHandle<T> {
@@ -140,8 +140,8 @@ pub(crate) fn wait_until_asleep(thread: Pid) {
     }
 }
 
-/// A socket that has an address and does not listen: connecting to it is refused, and nobody else
-/// can take its port.
+/// Returns a socket that has an address and does not listen: connecting to it is refused, and
+/// nobody else can take its port.
 pub(crate) fn refusing_socket() -> (OwnedFd, SocketAddr) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &FREE.parse::<SocketAddr>().unwrap()).unwrap();
@@ -182,7 +182,7 @@ pub(crate) fn narrow(writer: impl AsFd, reader: impl AsFd) {
     rustix::net::sockopt::set_socket_recv_buffer_size(reader, 16 * 1024).unwrap();
 }
 
-/// A file without a name that holds these bytes.
+/// Creates a file without a name that holds these bytes.
 pub(crate) fn file_of(bytes: &[u8]) -> File {
     let mut file = OpenOptions::new()
         .read(true)
@@ -194,7 +194,7 @@ pub(crate) fn file_of(bytes: &[u8]) -> File {
     file
 }
 
-/// Bytes of which no part looks like another.
+/// Returns bytes of which no part looks like another.
 pub(crate) fn pattern(length: usize, seed: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     fastrand::Rng::with_seed(seed as u64).fill(&mut bytes);
@@ -228,14 +228,14 @@ pub(crate) fn assert_same(left: &[u8], right: &[u8]) {
     assert_eq!(place, None, "bytes differ");
 }
 
-/// The number of the error.
+/// Returns the number of the error.
 #[track_caller]
 pub(crate) fn errno<T>(result: io::Result<T>) -> Errno {
     let error = result.err().expect("an error");
     Errno::from_io_error(&error).unwrap_or_else(|| panic!("no error of the kernel: {error}"))
 }
 
-/// The kind of the error.
+/// Returns the kind of the error.
 #[track_caller]
 pub(crate) fn kind<T>(result: io::Result<T>) -> io::ErrorKind {
     result.err().expect("an error").kind()

@@ -19,8 +19,8 @@ extern "C" fn count(_signal: libc::c_int) {
     HANDLED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// From now on SIGUSR1 is counted, and interrupts what a thread waits for in the kernel. One test
-/// at a time counts its own.
+/// Makes SIGUSR1 interrupt what a thread waits for in the kernel from now on, and counts it. One
+/// test at a time counts its own.
 pub(crate) fn count_interruptions() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +48,7 @@ pub(crate) fn make_broken_pipes_deadly() {
     assert_eq!(previous, libc::SIG_IGN, "Rust ignores SIGPIPE");
 }
 
-/// A write beyond the limit on the size of files is an error from now on, and nothing else.
+/// Makes a write beyond the limit on the size of files an error from now on, and nothing else.
 pub(crate) fn ignore_long_files() {
     // SAFETY: to ignore a signal needs no handler.
     let previous = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };

@@ -53,8 +53,8 @@ impl Kind {
     }
 }
 
-/// A terminal that changes no byte but for ending lines and input, and the end at which a person
-/// would sit.
+/// Opens a terminal that changes no byte but for ending lines and input, and the end at which a
+/// person would sit.
 fn terminal() -> (OwnedFd, File) {
     let person = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     rustix::pty::grantpt(&person).unwrap();

@@ -8,9 +8,9 @@ use rustix::io::{Errno, ReadWriteFlags};
 use super::*;
 use crate::op::fs::FileOperation;
 
-/// The flag for non-blocking calls has no effect on the disk.
 #[test]
 fn direct_io_is_left_to_threads_that_may_block() {
+    // The flag for non-blocking calls has no effect on the disk.
     let disk = tempfile::tempfile().unwrap();
     (&disk).write_all(b"in memory").unwrap();
     let mut one = [0];

@@ -6,7 +6,7 @@ use super::*;
 #[repr(C, align(4096))]
 struct Block([u8; 4096]);
 
-/// The results are the same on a disk that can be polled, on one that cannot, and for a file in the
+/// Expects the same results on a disk that can be polled, on one that cannot, and for a file in the
 /// page cache.
 #[test]
 fn operations_that_cannot_be_polled_complete() {
@@ -62,9 +62,9 @@ fn operations_that_cannot_be_polled_complete() {
     }
 }
 
-/// Operations for a disk do not wait for the end of the round; operations in memory do.
 #[test]
 fn direct_reads_are_due_at_once() {
+    // Operations for a disk do not wait for the end of the round; operations in memory do.
     let file = tempfile::tempfile().unwrap();
     for (mut ring, mut completions) in rings() {
         for is_direct in [false, true] {

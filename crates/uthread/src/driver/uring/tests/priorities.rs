@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// Only reads and writes have an I/O priority: the field has other meanings elsewhere.
 #[test]
 fn reads_and_writes_carry_the_priority_to_the_disk() {
+    // Only reads and writes have an I/O priority: the field has other meanings elsewhere.
     let (pipe, _writer) = std::io::pipe().unwrap();
     let state = FdState::new();
     let file = Descriptor {
@@ -71,7 +71,7 @@ fn reads_and_writes_carry_the_priority_to_the_disk() {
     }
 }
 
-/// The first entry of each chain fails, so that the second one is cancelled, and no entry of
+/// Makes the first entry of each chain fail, so that the second one is cancelled, and no entry of
 /// another chain.
 #[test]
 fn chains_stay_together_whatever_their_priorities_are() {

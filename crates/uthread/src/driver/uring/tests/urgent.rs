@@ -72,9 +72,9 @@ fn only_rings_with_kernel_polling_use_the_flag_and_only_where_it_is_accepted() {
     }
 }
 
-/// The flags of raw requests belong to the program, and so do their errors.
 #[test]
 fn raw_requests_are_neither_marked_nor_submitted_again() {
+    // The flags of raw requests belong to the program, and so do their errors.
     let Some((mut ring, mut completions)) = marking(false) else {
         return;
     };
@@ -114,9 +114,9 @@ fn descriptor<'a>(file: &'a impl AsFd, state: &'a FdState) -> Descriptor<'a> {
     }
 }
 
-/// A multishot operation lives until the flush only, so that it cannot be submitted again.
 #[test]
 fn multishot_operations_are_not_marked() {
+    // A multishot operation lives until the flush only, so that it cannot be submitted again.
     let Some((mut ring, mut completions)) = marking(false) else {
         return;
     };
@@ -256,7 +256,8 @@ fn a_refused_operation_can_be_cancelled_at_any_time() {
     }
 }
 
-/// Operations of all priorities, some of which are cancelled, while the worker flushes and sleeps.
+/// Starts operations of all priorities, some of which are cancelled, while the worker flushes and
+/// sleeps.
 #[test]
 fn each_of_many_operations_completes_once() {
     const COUNT: usize = 600;
@@ -306,7 +307,7 @@ fn each_of_many_operations_completes_once() {
     }
 }
 
-/// The other thread finds the refusals, and the worker submits the operations again.
+/// Lets the other thread find the refusals, and the worker submit the operations again.
 #[test]
 fn refused_operations_are_resubmitted_though_another_thread_reaps() {
     const COUNT: usize = 100;

@@ -176,7 +176,8 @@ impl Drop for Outside {
     }
 }
 
-/// Relaxed: a slightly old count delays the end of a runtime without progress.
+/// Changes the runtime's count of outside waits. Relaxed: a slightly old count delays the end of a
+/// runtime without progress.
 fn count_outside(change: impl Fn(&AtomicUsize)) {
     if current::with_fiber(|worker| change(&worker.shared().outside)).is_none()
         && let Some(context) = threads::current()

@@ -50,7 +50,8 @@ impl Queues {
         }
     }
 
-    /// Not inlined, so that the only worker does not save the registers that this takes.
+    /// Takes the fiber and queues it for this worker and thieves, unless the queue is full. Not
+    /// inlined, so that the only worker does not save the registers that this takes.
     #[inline(never)]
     fn spawn_stealable(&self, fiber: &mut Option<FiberRef>) {
         if !self.new.is_full() {

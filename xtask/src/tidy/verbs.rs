@@ -1,0 +1,98 @@
+//! The documentation of a function starts with a verb in the third person, as that of `std` does.
+
+use super::Finding;
+use super::tree::Tree;
+
+/// First words that end like such a verb.
+const OTHERS: [&str; 8] = [
+    "Always", "As", "Bytes", "Its", "Previous", "Seconds", "This", "Tests",
+];
+
+const REMEDY: &str = "start with a verb, as in \"Returns\" or \"Waits until\"; in a test, \"Catches\" and the fault";
+
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, source) in tree.sources() {
+        let lines: Vec<&str> = tree.text(path).lines().map(str::trim_start).collect();
+        for function in source.functions() {
+            if let Some((line, text)) = summary(&lines[..function.line - 1])
+                && !is_verb(first_word(text))
+            {
+                let name = function.name;
+                let what = format!("the documentation of `{name}` starts with \"{}\"", first_word(text));
+                findings.push(Finding::new(path, line, what, REMEDY));
+            }
+        }
+    }
+    findings
+}
+
+/// Returns the first line of the documentation at the end of these lines, with its number.
+fn summary<'a>(lines: &[&'a str]) -> Option<(usize, &'a str)> {
+    let lines = without_attributes(lines);
+    let others = lines.iter().rposition(|line| !is_doc(line));
+    let start = others.map_or(0, |last| last + 1);
+    let first = lines.get(start)?;
+    Some((start + 1, first.trim_start_matches('/').trim_start()))
+}
+
+fn is_doc(line: &str) -> bool {
+    line.starts_with("///") || line.starts_with("#[doc = ")
+}
+
+/// Removes the attributes at the end of these lines.
+fn without_attributes<'a, 'b>(mut lines: &'b [&'a str]) -> &'b [&'a str] {
+    let ends = |line: &&str| line.ends_with(']') && !line.starts_with("//") && !is_doc(line);
+    while lines.last().is_some_and(ends)
+        && let Some(start) = lines.iter().rposition(|line| line.starts_with("#["))
+    {
+        lines = &lines[..start];
+    }
+    lines
+}
+
+fn first_word(text: &str) -> &str {
+    let end = text.find(|char: char| !char.is_alphabetic() && char != '-');
+    &text[..end.unwrap_or(text.len())]
+}
+
+fn is_verb(word: &str) -> bool {
+    word.starts_with(char::is_uppercase) && word.ends_with('s') && !OTHERS.contains(&word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::tests::plant;
+
+    const GOOD: [(&str, &str); 1] = [("a.rs", "//! A.\n\n/// Returns it.\nfn a() {}\n")];
+
+    #[test]
+    fn a_function_that_starts_with_no_verb_is_found() {
+        for (text, word) in [
+            ("The text.", "The"),
+            ("Otherwise it waits.", "Otherwise"),
+            ("`a`: b.", ""),
+            ("This returns.", "This"),
+            ("returns it.", "returns"),
+        ] {
+            let expected = format!("a.rs:2: the documentation of `a` starts with \"{word}\"");
+            for before in ["fn", "#[inline]\n    pub(crate) fn", "#[inline]\n#[cfg(\n    a\n)]\nunsafe fn"] {
+                let source = format!("//! A.\n    /// {text}\n    /// Waits.\n    {before} a() {{}}\n");
+                plant(check, &GOOD, ("a.rs", &source), &[&expected]);
+            }
+        }
+    }
+
+    #[test]
+    fn other_items_and_remarks_may_start_otherwise() {
+        for source in [
+            "//! A.\n\n/// The text.\nstruct A;\n\nfn a() {}\n",
+            "//! A.\n\n/// Re-reads, and waits.\nfn a() {}\n",
+            "//! A.\n\n// The text.\nfn a() {}\n",
+            "//! A.\nfn a() {\n    // The text.\n}\n",
+        ] {
+            plant(check, &GOOD, ("a.rs", source), &[]);
+        }
+    }
+}
