@@ -116,7 +116,9 @@ impl Gate {
 
     fn pass(&self) {
         if self.still_to_begin.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.last.send(()).expect("the main thread waits for the last");
+            self.last
+                .send(())
+                .expect("the main thread waits for the last");
         }
         drop(self.open.read());
     }

@@ -153,7 +153,9 @@ pub(crate) fn echoes(count: usize) {
         }
     });
     let mut stream = TcpStream::connect(address).expect("the server listens");
-    stream.set_nodelay(true).expect("the stream is a TCP connection");
+    stream
+        .set_nodelay(true)
+        .expect("the stream is a TCP connection");
     let mut buffer = [7; 16];
     repeat(count, || {
         stream.write_all(&buffer).expect("the server receives");

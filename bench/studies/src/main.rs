@@ -4,6 +4,7 @@
 //! Exit codes: 0 measured, 1 failed, 2 cannot start here or wrong arguments.
 
 mod alone;
+mod cpu_split;
 mod files;
 mod hostile;
 mod limits;
@@ -12,7 +13,6 @@ mod measure;
 mod merge;
 mod page;
 mod peers;
-mod place;
 mod report;
 mod servers;
 mod setup;
@@ -122,7 +122,7 @@ fn run(study: Study) -> Result<bool> {
         Study::Counter(alone) => alone.run(counter::study(&alone.measuring)?),
         Study::Disk(args) => args
             .alone
-            .run(disk::study(&args.alone.measuring, &args.place)?),
+            .run(disk::study(&args.alone.measuring, &args.disk)?),
         Study::Drivers(args) => args.alone.run(drivers::study(&args)?),
         Study::Echo(args) => {
             let study = echo::echo(&args.alone.measuring, &args.connections)?;
@@ -144,7 +144,7 @@ fn run(study: Study) -> Result<bool> {
         Study::Requests(alone) => alone.run(requests::study(&alone.measuring)?),
         Study::Search(args) => args
             .alone
-            .run(search::study(&args.alone.measuring, &args.place)?),
+            .run(search::study(&args.alone.measuring, &args.search)?),
         Study::Slow(args) => args.alone.run(slow::study(&args)?),
         Study::Threads(alone) => alone.run(programs::threads(&alone.measuring)?),
         Study::Tunnel(args) => {

@@ -48,9 +48,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     measuring: Measuring,
     #[command(flatten)]
-    disk: disk::Place,
+    disk: disk::DiskArgs,
     #[command(flatten)]
-    search: search::Place,
+    search: search::SearchArgs,
     /// Run these studies; the others stay as they are in the report of the folder
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Which::value_variants().iter().copied())]
     studies: Vec<Which>,

@@ -66,7 +66,10 @@ fn other_studies_stay_until_the_report_is_discarded() {
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
     let place = |title: &str| page.find(&format!("<h2>{title}</h2>")).unwrap();
     assert!(expected.map(place).is_sorted());
-    assert!(!folder.join("journal.json").exists(), "the journal of a finished report is left");
+    assert!(
+        !folder.join("journal.json").exists(),
+        "the journal of a finished report is left"
+    );
 
     assert_eq!(report(folder, &["--studies", "requests", "--anew"]).0, 0);
     assert_eq!(titles(folder), [new[0]]);

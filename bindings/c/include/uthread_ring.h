@@ -56,29 +56,34 @@ typedef struct uthread_options {
    */
   uint32_t driver;
   /*
-   If it is not zero, a thread of the kernel polls for submissions. It sleeps after it has been idle for as many milliseconds.
+   If it is not zero, a thread of the kernel polls for submissions. It sleeps after it has been
+   idle for as many milliseconds.
    */
   uint32_t kernel_polling_ms;
   /*
-   If it is not zero, the manager's thread has the policy `SCHED_BATCH` of `sched(7)`: it does not interrupt the threads that submit, so
-   requests and their ends gather while these use its CPU. Saves most of the switches where there are fewer CPUs than threads; a request
-   may wait for some milliseconds behind a thread that computes.
+   If it is not zero, the manager's thread has the policy `SCHED_BATCH` of `sched(7)`: it does
+   not interrupt the threads that submit, so requests and their ends gather while these use its
+   CPU. Saves most of the switches where there are fewer CPUs than threads; a request may wait
+   for some milliseconds behind a thread that computes.
    */
   uint32_t gathers;
 } uthread_options;
 
 /*
- A function that is called when a request has completed: with the pointer that was given to the request; with its result, which
- is a negative errno if it has failed; and with the `IORING_CQE_F_*` flags.
+ A function that is called when a request has completed: with the pointer that was given to the
+ request; with its result, which is a negative errno if it has failed; and with the
+ `IORING_CQE_F_*` flags.
 
- It is called by the manager's thread, must return soon, and must not unwind or wait. It may submit and cancel requests.
+ It is called by the manager's thread, must return soon, and must not unwind or wait. It may
+ submit and cancel requests.
  */
 typedef void (*uthread_completion)(void *data, int32_t result, uint32_t flags);
 
 /*
- A function that is called when data has arrived: with the number of bytes, where they are, and the chunk that they belong to, which
- [`uthread_chunk_release`](crate::uthread_chunk_release) has to be called for, on any thread. Without a chunk it is the end of the
- stream: `result` is 0, or a negative errno. Otherwise as [`uthread_completion`].
+ A function that is called when data has arrived: with the number of bytes, where they are, and
+ the chunk that they belong to, which [`uthread_chunk_release`](crate::uthread_chunk_release) has
+ to be called for, on any thread. Without a chunk it is the end of the stream: `result` is 0, or
+ a negative errno. Otherwise as [`uthread_completion`].
  */
 typedef void (*uthread_received)(void *data,
                                  int32_t result,
@@ -90,7 +95,8 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- Creates a manager, which `uthread_manager_close` ends. Returns 0 and stores the manager, or returns a negative errno.
+ Creates a manager, which `uthread_manager_close` ends. Returns 0 and stores the manager, or
+ returns a negative errno.
 
  # Safety
 
@@ -100,8 +106,8 @@ int32_t uthread_manager_create(const struct uthread_options *options,
                                struct uthread_manager **manager);
 
 /*
- Cancels all requests and waits until each has told its end. Requests that are submitted afterwards, or meanwhile, are cancelled at once. Not to be
- called by a completion.
+ Cancels all requests and waits until each has told its end. Requests that are submitted
+ afterwards, or meanwhile, are cancelled at once. Not to be called by a completion.
 
  # Safety
 
@@ -110,7 +116,8 @@ int32_t uthread_manager_create(const struct uthread_options *options,
 void uthread_manager_stop(const struct uthread_manager *manager);
 
 /*
- Stops the manager as `uthread_manager_stop`, unless that was done, and frees it. Not to be called by a completion.
+ Stops the manager as `uthread_manager_stop`, unless that was done, and frees it. Not to be
+ called by a completion.
 
  # Safety
 
@@ -139,15 +146,17 @@ int32_t uthread_manager_has_ring(const struct uthread_manager *manager);
 /*
  Submits a request, and returns its number. `completion` is called once, with `data`.
 
- On a ring it may be any request that `ring::submit` of the library takes: all but multishot ones, links, drains, and entries
- without a completion. Its `user_data` is overwritten. On epoll it may be one of `NOP`, `TIMEOUT` (relative), `POLL_ADD`, `RECV`, `SEND`,
- `RECVMSG`, `SENDMSG`, `ACCEPT`, `CONNECT`, `READ`, `WRITE`, `OPENAT`, `CLOSE`, `FSYNC` and `SHUTDOWN`; others complete with
- `-EOPNOTSUPP`. A request that is not permitted completes with `-EINVAL`.
+ On a ring it may be any request that `ring::submit` of the library takes: all but multishot
+ ones, links, drains, and entries without a completion. Its `user_data` is overwritten. On epoll
+ it may be one of `NOP`, `TIMEOUT` (relative), `POLL_ADD`, `RECV`, `SEND`, `RECVMSG`, `SENDMSG`,
+ `ACCEPT`, `CONNECT`, `READ`, `WRITE`, `OPENAT`, `CLOSE`, `FSYNC` and `SHUTDOWN`; others complete
+ with `-EOPNOTSUPP`. A request that is not permitted completes with `-EINVAL`.
 
  # Safety
 
- The manager is open. `entry` points to an entry. What the entry refers to remains valid until the completion is called, and is not
- accessed otherwise. The completion may be called on another thread.
+ The manager is open. `entry` points to an entry. What the entry refers to remains valid until
+ the completion is called, and is not accessed otherwise. The completion may be called on another
+ thread.
  */
 uint64_t uthread_submit(const struct uthread_manager *manager,
                         const struct io_uring_sqe *entry,
@@ -155,24 +164,25 @@ uint64_t uthread_submit(const struct uthread_manager *manager,
                         void *data);
 
 /*
- Cancels a request or a stream. Its completion tells when it has ended: with `-ECANCELED`, or with its result if it was faster. Does
- nothing if it has ended before.
+ Cancels a request or a stream. Its completion tells when it has ended: with `-ECANCELED`, or
+ with its result if it was faster. Does nothing if it has ended before.
 
  # Safety
 
  The manager is open.
  */
-void uthread_cancel(const struct uthread_manager *manager,
-                    uint64_t request);
+void uthread_cancel(const struct uthread_manager *manager, uint64_t request);
 
 /*
- Accepts connections from a listening socket, by one multishot request where the kernel has it. `completion` is called with
- `IORING_CQE_F_MORE` and a descriptor for each, and without that flag at the end of the stream. At most `credit` connections are
- delivered until `uthread_credit` adds to it.
+ Accepts connections from a listening socket, by one multishot request where the kernel has it.
+ `completion` is called with `IORING_CQE_F_MORE` and a descriptor for each, and without that flag
+ at the end of the stream. At most `credit` connections are delivered until `uthread_credit` adds
+ to it.
 
  # Safety
 
- The manager is open, and the socket remains open until the end of the stream. The completion may be called on another thread.
+ The manager is open, and the socket remains open until the end of the stream. The completion may
+ be called on another thread.
  */
 uint64_t uthread_accept_many(const struct uthread_manager *manager,
                              int32_t socket,
@@ -181,8 +191,9 @@ uint64_t uthread_accept_many(const struct uthread_manager *manager,
                              void *data);
 
 /*
- Waits for `POLL*` events of a descriptor, by one multishot request where the kernel has it. Otherwise like `uthread_accept_many`,
- with the events that have occurred instead of a descriptor.
+ Waits for `POLL*` events of a descriptor, by one multishot request where the kernel has it.
+ Otherwise like `uthread_accept_many`, with the events that have occurred instead of a
+ descriptor.
 
  # Safety
 
@@ -196,14 +207,15 @@ uint64_t uthread_poll_many(const struct uthread_manager *manager,
                            void *data);
 
 /*
- Receives from a stream socket until its peer shuts down, by one multishot request where the kernel has it. The kernel chooses one of
- the buffers for what has arrived; if none is free, the data comes in memory of its own. At most `credit` chunks are delivered until
- `uthread_credit` adds to it.
+ Receives from a stream socket until its peer shuts down, by one multishot request where the
+ kernel has it. The kernel chooses one of the buffers for what has arrived; if none is free, the
+ data comes in memory of its own. At most `credit` chunks are delivered until `uthread_credit`
+ adds to it.
 
  # Safety
 
- The manager is open, the buffers were not destroyed, and the socket remains open until the end of the stream. `received` may be
- called on another thread. One manager uses the buffers.
+ The manager is open, the buffers were not destroyed, and the socket remains open until the end
+ of the stream. `received` may be called on another thread. One manager uses the buffers.
  */
 uint64_t uthread_receive_many(const struct uthread_manager *manager,
                               int32_t socket,
@@ -222,11 +234,10 @@ uint64_t uthread_receive_many(const struct uthread_manager *manager,
 void uthread_credit(const struct uthread_manager *manager, uint64_t stream, uint32_t items);
 
 /*
- Creates `count` buffers of `size` bytes each; `count` is a power of two of at most 32768. Returns null if the numbers are not
- permitted.
+ Creates `count` buffers of `size` bytes each; `count` is a power of two of at most 32768.
+ Returns null if the numbers are not permitted.
  */
-struct uthread_buffers *uthread_buffers_create(uint16_t count,
-                                               size_t size);
+struct uthread_buffers *uthread_buffers_create(uint16_t count, size_t size);
 
 /*
  Frees buffers once no stream and no chunk uses them.
@@ -238,7 +249,8 @@ struct uthread_buffers *uthread_buffers_create(uint16_t count,
 void uthread_buffers_destroy(struct uthread_buffers *buffers);
 
 /*
- Gives a chunk back. Its bytes are not valid any more. May be called after the manager was closed.
+ Gives a chunk back. Its bytes are not valid any more. May be called after the manager was
+ closed.
 
  # Safety
 
@@ -247,18 +259,19 @@ void uthread_buffers_destroy(struct uthread_buffers *buffers);
 void uthread_chunk_release(struct uthread_chunk *chunk);
 
 /*
- Registers a file with the manager's ring, which owns the descriptor from now on. Returns null if the manager has ended. Where it cannot be registered, the
- calls use the descriptor. Not to be called by a completion, as it waits for the manager.
+ Registers a file with the manager's ring, which owns the descriptor from now on. Returns null if
+ the manager has ended. Where it cannot be registered, the calls use the descriptor. Not to be
+ called by a completion, as it waits for the manager.
 
  # Safety
 
  The manager is open, and nobody else closes the descriptor.
  */
-struct uthread_file *uthread_file_register(const struct uthread_manager *manager,
-                                           int32_t fd);
+struct uthread_file *uthread_file_register(const struct uthread_manager *manager, int32_t fd);
 
 /*
- Closes a registered file once its last request has ended. May be called after the manager was closed.
+ Closes a registered file once its last request has ended. May be called after the manager was
+ closed.
 
  # Safety
 
@@ -267,15 +280,15 @@ struct uthread_file *uthread_file_register(const struct uthread_manager *manager
 void uthread_file_close(struct uthread_file *file);
 
 /*
- Allocates memory of `bytes` bytes that is registered with the manager's ring, all zeros. Returns null without memory. Where it cannot be registered,
- requests treat it as any memory. Not to be called by a completion, as it waits for the manager.
+ Allocates memory of `bytes` bytes that is registered with the manager's ring, all zeros. Returns
+ null without memory. Where it cannot be registered, requests treat it as any memory. Not to be
+ called by a completion, as it waits for the manager.
 
  # Safety
 
  The manager is open.
  */
-struct uthread_memory *uthread_memory_create(const struct uthread_manager *manager,
-                                             size_t bytes);
+struct uthread_memory *uthread_memory_create(const struct uthread_manager *manager, size_t bytes);
 
 /*
  Returns where registered memory begins: at a page.
@@ -291,16 +304,19 @@ uint8_t *uthread_memory_bytes(struct uthread_memory *memory);
 
  # Safety
 
- `memory` comes from `uthread_memory_create`, and neither the pointer nor its bytes are used any more.
+ `memory` comes from `uthread_memory_create`, and neither the pointer nor its bytes are used any
+ more.
  */
 void uthread_memory_free(struct uthread_memory *memory);
 
 /*
- Reads at most `length` bytes of a registered file, at `offset`, and returns the number of the request. The bytes may be in registered memory, whole or in part.
+ Reads at most `length` bytes of a registered file, at `offset`, and returns the number of the
+ request. The bytes may be in registered memory, whole or in part.
 
  # Safety
 
- The manager is open, and the file is one of it. The bytes are initialized, remain valid until the completion is called, and are not accessed otherwise.
+ The manager is open, and the file is one of it. The bytes are initialized, remain valid until
+ the completion is called, and are not accessed otherwise.
  */
 uint64_t uthread_file_read(const struct uthread_manager *manager,
                            const struct uthread_file *file,

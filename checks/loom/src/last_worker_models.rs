@@ -33,7 +33,10 @@ impl Fiber {
     /// Cancels the fiber, like `fiber::cancel`.
     fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
-        let worker = self.last_worker.get().expect("the fiber has set its last worker");
+        let worker = self
+            .last_worker
+            .get()
+            .expect("the fiber has set its last worker");
         let (mail, filled) = &self.mail[worker as usize];
         *mail.lock().unwrap() = true;
         filled.notify_one();

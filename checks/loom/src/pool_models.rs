@@ -95,10 +95,7 @@ fn a_call_is_run_or_withdrawn() {
         ending.shut_down(caller.thread());
         caller.join().unwrap();
         server.join().unwrap();
-        assert!(
-            pool.lock().unwrap().is_empty(),
-            "a withdrawn call is left"
-        );
+        assert!(pool.lock().unwrap().is_empty(), "a withdrawn call is left");
     });
 }
 

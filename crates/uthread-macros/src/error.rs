@@ -79,7 +79,9 @@ impl Error {
 
     #[cfg(test)]
     pub(crate) fn span(&self) -> Span {
-        self.start.join(self.end).expect("both spans are of one source")
+        self.start
+            .join(self.end)
+            .expect("both spans are of one source")
     }
 }
 

@@ -181,7 +181,10 @@ fn leave_a_wait_in_a_destructor() {
         fn drop(&mut self) {
             let _prints = Prints("the wait for what is lent");
             let _ = self.end.recv();
-            assert!(!self.used.load(Ordering::Relaxed), "the value is still in use");
+            assert!(
+                !self.used.load(Ordering::Relaxed),
+                "the value is still in use"
+            );
         }
     }
     let used = Arc::new(AtomicBool::new(false));

@@ -29,7 +29,11 @@ const CASES: [(&str, i32, &str); 6] = [
 fn main() -> Result<(), Box<dyn Error>> {
     #![allow(clippy::unnecessary_wraps, reason = "stays inside of the braces")]
     assert_eq!(current().name(), Some("main"));
-    assert_ne!(thread::current().name(), Some("main"), "the caller is not a fiber");
+    assert_ne!(
+        thread::current().name(),
+        Some("main"),
+        "the caller is not a fiber"
+    );
     match env::var(CASE).as_deref() {
         Ok("fails") => drop("no number".parse::<u32>()?),
         Ok("exits") => process::exit(7),

@@ -55,9 +55,9 @@ fn fails_by_another_panic() {
 }
 
 /// Ends the process if the fiber that has it is unwound.
-struct Kept;
+struct AbortOnDrop;
 
-impl Drop for Kept {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         std::process::abort();
     }
@@ -68,7 +68,7 @@ fn leave_fibers() {
     for _ in 0..4 {
         let begins = begins.clone();
         spawn(move || {
-            let _kept = Kept;
+            let _abort = AbortOnDrop;
             begins.send(()).unwrap();
             loop {
                 uthread::thread::park();

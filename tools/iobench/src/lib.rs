@@ -21,7 +21,7 @@ mod urgent;
 
 mod fio;
 
-mod place;
+mod test_files;
 
 mod blocks;
 mod tally;
@@ -42,9 +42,9 @@ pub use fio::{Engine, run_fio};
 pub use job::Job;
 pub use load::{Load, Pattern, Rivals};
 pub use options::Options;
-pub use place::Place;
 pub use tally::{Latencies, PERCENTILES, Report};
 pub use technique::Technique;
+pub use test_files::TestFiles;
 pub use uthread_report::Unavailable;
 
 use scenario::Scenario;
@@ -91,7 +91,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
     check_names(options)?;
     let scenarios = options.scenarios();
     let fio = fio::find();
-    let place = prepare(options, &scenarios, &fio, &stop)?;
+    let files = prepare(options, &scenarios, &fio, &stop)?;
     if stop.load(Ordering::Relaxed) {
         return Ok(Outcome::Interrupted);
     }
@@ -100,7 +100,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
     for scenario in scenarios {
         let (study, finish) = match scenario {
             Scenario::UrgentTrace => trace::study(options, &stop),
-            _ => study::of(scenario, options, place.as_ref(), &fio),
+            _ => study::of(scenario, options, files.as_ref(), &fio),
         }
         .or_else(|error| absent(scenario, options, error))?;
         studies.push(study);
@@ -109,7 +109,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
     let extent = Extent {
         rounds: options.rounds as usize,
         only: options.only.clone(),
-        facts: facts(options, place.as_ref()),
+        facts: facts(options, files.as_ref()),
     };
     let mut found = run_studies(&mut studies, &extent, &mut Journal::default(), &stop)?;
     let verdicts: Vec<Result<()>> = finishes
@@ -150,15 +150,15 @@ fn prepare(
     scenarios: &[Scenario],
     fio: &Result<String, String>,
     stop: &AtomicBool,
-) -> Result<Option<Place>> {
+) -> Result<Option<TestFiles>> {
     let shared = scenarios.iter().filter(|scenario| !scenario.overwrites());
     let shared = shared.map(|scenario| scenario.files()).max();
     // The last file is for those that overwrite it.
     let mut scenarios = scenarios.iter();
     let is_overwritten = scenarios.any(|&scenario| study::overwrites(scenario, options, fio));
     let count = shared.unwrap_or(0) + usize::from(is_overwritten);
-    let place = || Place::prepare(&options.dir, count, options.mib, options.seed, stop);
-    (count > 0).then(place).transpose()
+    let files = || TestFiles::prepare(&options.dir, count, options.mib, options.seed, stop);
+    (count > 0).then(files).transpose()
 }
 
 /// Completes the results of a study, and judges them.
@@ -175,11 +175,11 @@ fn absent(scenario: Scenario, options: &Options, error: anyhow::Error) -> Result
 }
 
 /// Returns build, machine and disk, in words.
-fn facts(options: &Options, place: Option<&Place>) -> Vec<(String, String)> {
+fn facts(options: &Options, files: Option<&TestFiles>) -> Vec<(String, String)> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let mut facts = vec![("uthread".to_owned(), version)];
     facts.extend(machine::facts());
-    facts.extend(place.into_iter().flat_map(Place::facts));
+    facts.extend(files.into_iter().flat_map(TestFiles::facts));
     let measured = format!("{} rounds of {} requests", options.rounds, options.blocks);
     facts.push(("measured".to_owned(), measured));
     facts

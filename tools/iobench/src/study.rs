@@ -21,10 +21,10 @@ use crate::fio::{self, Engine};
 use crate::job::Job;
 use crate::load::{Load, Rivals};
 use crate::options::Options;
-use crate::place::Place;
 use crate::scenario::Scenario;
 use crate::tally::Report;
 use crate::technique::Technique;
+use crate::test_files::TestFiles;
 use findings::Distributions;
 
 /// A guess for the first estimate of the time left, which the measurements correct.
@@ -107,13 +107,13 @@ pub(crate) fn names() -> Vec<String> {
 pub(crate) fn of(
     scenario: Scenario,
     options: &Options,
-    place: Option<&Place>,
+    files: Option<&TestFiles>,
     fio: &Result<String, String>,
 ) -> Result<(Study, Finish)> {
-    let bench = Bench::new(scenario, options, place)?;
+    let bench = Bench::new(scenario, options, files)?;
     let mut who = Who::of(scenario);
     who.retain(|who| options.includes(&who.name()));
-    let subjects = who.iter().map(|who| bench.subject(*who, place, fio));
+    let subjects = who.iter().map(|who| bench.subject(*who, files, fio));
     let subjects: Vec<Subject> = subjects.collect();
     let points = Point::numbers(&options.depths);
     let [all, urgent] = [options.blocks, bench.load.requests].map(|count| grouped(count as f64));
@@ -182,14 +182,14 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(scenario: Scenario, options: &Options, place: Option<&Place>) -> Result<Bench> {
-        let files = match place {
+    fn new(scenario: Scenario, options: &Options, test_files: Option<&TestFiles>) -> Result<Bench> {
+        let files = match test_files {
             None => Vec::new(),
-            Some(place) if scenario.overwrites() => place.last_path(),
-            Some(place) => place.paths(scenario.files()),
+            Some(files) if scenario.overwrites() => files.last_path(),
+            Some(files) => files.paths(scenario.files()),
         };
-        let fio_files = match place {
-            Some(place) if scenario.fio_writes() => place.last_path(),
+        let fio_files = match test_files {
+            Some(files) if scenario.fio_writes() => files.last_path(),
             _ => files.clone(),
         };
         let shares = if scenario.has_rivals() {
@@ -216,12 +216,17 @@ impl Bench {
     }
 
     /// Describes a subject, with the reason if it cannot be measured here.
-    fn subject(&self, who: Who, place: Option<&Place>, fio: &Result<String, String>) -> Subject {
+    fn subject(
+        &self,
+        who: Who,
+        files: Option<&TestFiles>,
+        fio: &Result<String, String>,
+    ) -> Subject {
         let (is_ours, version, missing) = match (who, fio) {
             (Who::Fio(_), Ok(version)) => (false, Some(version.clone()), None),
             (Who::Fio(_), Err(reason)) => (false, None, Some(reason.clone())),
             (Who::Own(technique) | Who::Prioritized(technique) | Who::Alone(technique), _) => {
-                (technique.is_ours(), None, self.refusal(technique, place))
+                (technique.is_ours(), None, self.refusal(technique, files))
             }
         };
         Subject {
@@ -233,8 +238,8 @@ impl Bench {
     }
 
     /// Returns why a technique does not work here: it performs one request.
-    fn refusal(&self, technique: Technique, place: Option<&Place>) -> Option<String> {
-        let polling_refusal = place.and_then(|place| place.device.polling_refusal());
+    fn refusal(&self, technique: Technique, files: Option<&TestFiles>) -> Option<String> {
+        let polling_refusal = files.and_then(|files| files.device.polling_refusal());
         if let Some(reason) = polling_refusal.filter(|_| technique.polls()) {
             return Some(reason);
         }

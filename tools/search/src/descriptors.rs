@@ -63,7 +63,7 @@ pub(crate) struct Descriptors {
 }
 
 /// The right to keep a directory open.
-pub(crate) struct Kept(Arc<AtomicUsize>);
+pub(crate) struct DirectoryPermit(Arc<AtomicUsize>);
 
 impl Descriptors {
     /// Divides what is left between at most `wanted` readers, `others` that need as much as a
@@ -96,16 +96,18 @@ impl Descriptors {
     }
 
     /// Returns the right to keep one more directory open, unless there are enough.
-    pub(crate) fn keep(&self) -> Option<Kept> {
+    pub(crate) fn keep(&self) -> Option<DirectoryPermit> {
         let less = |free: usize| free.checked_sub(1);
         let taken = self
             .free
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        taken.is_ok().then(|| Kept(Arc::clone(&self.free)))
+        taken
+            .is_ok()
+            .then(|| DirectoryPermit(Arc::clone(&self.free)))
     }
 }
 
-impl Drop for Kept {
+impl Drop for DirectoryPermit {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
 use uthread::fs::Dir;
 
-use crate::descriptors::{Descriptors, Kept};
+use crate::descriptors::{Descriptors, DirectoryPermit};
 use crate::filter::{self, Filter};
 use crate::plan::Selection;
 
@@ -75,7 +75,7 @@ pub(crate) struct Directory {
 pub(crate) struct Opened {
     dir: Dir,
     /// `None` if it is closed once it has been listed.
-    kept: Option<Kept>,
+    kept: Option<DirectoryPermit>,
 }
 
 /// A directory with files to be searched.
@@ -288,7 +288,7 @@ impl Lister {
         let device = status.filter(|_| self.one_file_system);
         let device = device.map(|status| status.st_dev);
         let is_plain = directory.is_plain && !filter::has_rules(dir);
-        let place = Place {
+        let place = ListedDirectory {
             is_plain,
             folder,
             dir,
@@ -339,7 +339,7 @@ impl Lister {
     fn add(
         &self,
         entry: Listed<'_>,
-        place: &Place<'_>,
+        place: &ListedDirectory<'_>,
         path: &Path,
         is_searched: &mut dyn FnMut(&Path, bool) -> bool,
         part: &mut Part,
@@ -420,7 +420,7 @@ impl Lister {
 }
 
 /// The directory that is listed.
-struct Place<'a> {
+struct ListedDirectory<'a> {
     folder: Arc<Folder>,
     dir: &'a Dir,
     is_plain: bool,

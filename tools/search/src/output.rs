@@ -66,7 +66,7 @@ struct State {
 
 /// Where the result of a file goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Destination {
     /// Anywhere. The number is of the reader.
     Any(u64),
     /// At this position of the order.
@@ -161,10 +161,10 @@ impl Output {
 
     /// Prints the complete result of a file, which may be empty. Takes a result that waits for
     /// others.
-    pub(crate) fn print(&self, place: Place, result: &mut Vec<u8>) {
+    pub(crate) fn print(&self, destination: Destination, result: &mut Vec<u8>) {
         let mut state = self.lock();
-        match place {
-            Place::Any(_) => {
+        match destination {
+            Destination::Any(_) => {
                 state = self.wait_while(state, |state| state.behind_bytes >= BEHIND_MAX);
                 if state.held_by.is_some() && self.goes_on(&state) {
                     state.behind_bytes += result.len();
@@ -173,7 +173,7 @@ impl Output {
                 }
                 self.add_result(&mut state, result);
             }
-            Place::Ordered(position) => {
+            Destination::Ordered(position) => {
                 state.early.insert(position, mem::take(result));
                 self.add_early(&mut state);
                 self.changed.notify_all();
@@ -184,19 +184,19 @@ impl Output {
 
     /// Prints a part of a result that is too large to be kept, once it is its turn. No other result
     /// is printed until [`end`](Output::end).
-    pub(crate) fn print_part(&self, place: Place, part: &[u8]) {
+    pub(crate) fn print_part(&self, destination: Destination, part: &[u8]) {
         let mut state = self.lock();
-        let holder = match place {
-            Place::Any(reader) => reader,
-            Place::Ordered(position) => position,
+        let holder = match destination {
+            Destination::Any(reader) => reader,
+            Destination::Ordered(position) => position,
         };
         if state.held_by == Some(holder) {
             state.unwritten.extend_from_slice(part);
             return self.write(state);
         }
-        state = self.wait_while(state, |state| match place {
-            Place::Ordered(position) => state.held_by.is_some() || state.next != position,
-            Place::Any(_) => state.held_by.is_some(),
+        state = self.wait_while(state, |state| match destination {
+            Destination::Ordered(position) => state.held_by.is_some() || state.next != position,
+            Destination::Any(_) => state.held_by.is_some(),
         });
         state.held_by = Some(holder);
         self.add_result(&mut state, part);
@@ -229,11 +229,11 @@ impl Output {
     }
 
     /// Ends a result that was printed in parts.
-    pub(crate) fn end(&self, place: Place) {
+    pub(crate) fn end(&self, destination: Destination) {
         let mut state = self.lock();
         state.held_by = None;
         self.add_behind(&mut state);
-        if let Place::Ordered(_) = place {
+        if let Destination::Ordered(_) = destination {
             state.next += 1;
             self.add_early(&mut state);
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use termcolor::{Ansi, ColorSpec, HyperlinkSpec, WriteColor};
 
-use crate::output::{Output, Place};
+use crate::output::{Destination, Output};
 
 /// Lines of a stream are collected up to this size while more are there.
 const STREAM_BYTES: usize = 32 * 1024;
@@ -34,7 +34,7 @@ pub(crate) struct Page<'a> {
     colors: bool,
     pub(crate) output: &'a Output,
     /// Where the result goes that is being printed.
-    pub(crate) place: Place,
+    pub(crate) destination: Destination,
     /// `true` if a part of it has been printed.
     is_in_parts: bool,
     /// Where the result goes instead while a stream is searched.
@@ -44,7 +44,7 @@ pub(crate) struct Page<'a> {
 /// The result of a stream, which is printed as it is found.
 pub(crate) struct StreamPage<'a> {
     output: &'a Output,
-    place: Place,
+    destination: Destination,
     /// `true` if others are not to wait for the end of the stream, as it may never come.
     is_endless: bool,
     /// The path, where it is printed above the lines of a file.
@@ -59,7 +59,7 @@ struct StreamState {
 }
 
 impl<'a> Page<'a> {
-    pub(crate) fn new(output: &'a Output, place: Place, colors: bool) -> Page<'a> {
+    pub(crate) fn new(output: &'a Output, destination: Destination, colors: bool) -> Page<'a> {
         Page {
             text: Vec::new(),
             text_max: KEPT_MAX,
@@ -67,7 +67,7 @@ impl<'a> Page<'a> {
             writes_path: false,
             colors,
             output,
-            place,
+            destination,
             is_in_parts: false,
             stream: None,
         }
@@ -75,7 +75,7 @@ impl<'a> Page<'a> {
 
     /// Returns a page without text.
     pub(crate) fn empty(&self) -> Page<'a> {
-        Page::new(self.output, self.place, self.colors)
+        Page::new(self.output, self.destination, self.colors)
     }
 
     /// Returns the path that a printer is to be given for this one.
@@ -90,7 +90,7 @@ impl<'a> Page<'a> {
 
     /// Prints what the page has. Called only between results.
     pub(crate) fn print(&mut self) {
-        self.output.print(self.place, &mut self.text);
+        self.output.print(self.destination, &mut self.text);
         self.text.clear();
         self.text.shrink_to(2 * KEPT_MAX);
     }
@@ -103,7 +103,7 @@ impl<'a> Page<'a> {
     ) -> Arc<StreamPage<'a>> {
         let page = StreamPage {
             output: self.output,
-            place: self.place,
+            destination: self.destination,
             is_endless,
             heading,
             state: Mutex::default(),
@@ -131,7 +131,7 @@ impl<'a> Page<'a> {
     #[inline(never)]
     fn print_part(&mut self, length: usize) {
         let Some(stream) = &self.stream else {
-            self.output.print_part(self.place, &self.text);
+            self.output.print_part(self.destination, &self.text);
             self.text.clear();
             self.is_in_parts = true;
             return;
@@ -158,9 +158,9 @@ impl<'a> Page<'a> {
         self.end_stream();
         let is_in_parts = std::mem::take(&mut self.is_in_parts);
         if is_in_parts {
-            self.output.print_part(self.place, &self.text);
+            self.output.print_part(self.destination, &self.text);
             self.text.clear();
-            self.output.end(self.place);
+            self.output.end(self.destination);
         }
         is_in_parts
     }
@@ -249,13 +249,13 @@ impl StreamPage<'_> {
         let is_first = !state.has_printed;
         state.has_printed |= !text.is_empty();
         drop(state);
-        match self.place {
+        match self.destination {
             _ if text.is_empty() => {}
-            Place::Any(reader) if self.is_endless => {
+            Destination::Any(reader) if self.is_endless => {
                 let heading = if is_first { b"" } else { &self.heading[..] };
                 self.output.print_lines(reader, heading, &text);
             }
-            place => self.output.print_part(place, &text),
+            destination => self.output.print_part(destination, &text),
         }
     }
 
@@ -270,7 +270,7 @@ impl StreamPage<'_> {
     }
 
     fn is_unordered(&self) -> bool {
-        self.is_endless && matches!(self.place, Place::Any(_))
+        self.is_endless && matches!(self.destination, Destination::Any(_))
     }
 
     fn lock(&self) -> MutexGuard<'_, StreamState> {

@@ -28,7 +28,12 @@ pub(super) fn run(
 ) -> io::Result<Vec<(String, Verdict)>> {
     fs::create_dir_all(logs)?;
     let waiting = Mutex::new(tests.iter());
-    let next = || waiting.lock().expect("no thread panics with the lock").next();
+    let next = || {
+        waiting
+            .lock()
+            .expect("no thread panics with the lock")
+            .next()
+    };
     let work = |own: PathBuf| -> io::Result<Vec<(String, Verdict)>> {
         let mut done = Vec::new();
         while let Some(test) = next() {

@@ -183,7 +183,7 @@ fn uses_of_crate(source: &Source, name: &str) -> Vec<usize> {
         .tokens
         .iter()
         .enumerate()
-        .filter(|(_, token)| !token.place.tests);
+        .filter(|(_, token)| !token.nesting.tests);
     code.filter(|(index, token)| token.text == name && is_use(*index))
         .map(|(_, token)| token.line)
         .collect()

@@ -19,7 +19,16 @@ const CALLS: [(&str, usize); 10] = [
 
 /// First words of a message that leaves its subject to the reader.
 const PRONOUNS: [&str; 10] = [
-    "everybody", "everyone", "it", "nobody", "that", "they", "those", "what", "who", "whoever",
+    "everybody",
+    "everyone",
+    "it",
+    "nobody",
+    "that",
+    "they",
+    "those",
+    "what",
+    "who",
+    "whoever",
 ];
 
 const REMEDY: &str = "name the subject: where a test fails, its message is read without the code";
@@ -60,7 +69,13 @@ mod tests {
     #[test]
     fn a_message_without_a_subject_is_found() {
         let good = "//! A.\nfn a() { panic!(\"item {b}\"); b.expect(\"thatch\"); b.that(\"it\"); assert_ne!(b, \"it\", \"b\"); }\n";
-        for call in ["panic!(\"it {b}\")", "b.expect(\"nobody sends\")", "b.expect_err(\n\"it\",\n)", "assert!(b, \"it waits\")", "assert_eq!(\"a, b\", [1, 2], \"who {c}\")"] {
+        for call in [
+            "panic!(\"it {b}\")",
+            "b.expect(\"nobody sends\")",
+            "b.expect_err(\n\"it\",\n)",
+            "assert!(b, \"it waits\")",
+            "assert_eq!(\"a, b\", [1, 2], \"who {c}\")",
+        ] {
             let fault = format!("//! A.\nfn a() {{ {call}; }}\n");
             let expected = ["a.rs:2: the message of a panic starts with"];
             plant(check, &[("a.rs", good)], ("a.rs", &fault), &expected);

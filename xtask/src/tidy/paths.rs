@@ -8,19 +8,23 @@ use super::source::Source;
 pub(super) fn used_paths<'a>(source: &'a Source, own: &[&'a str]) -> Vec<(usize, Vec<&'a str>)> {
     let mut used = Vec::new();
     for index in 0..source.tokens.len() {
-        let place = source.tokens[index].place;
+        let nesting = source.tokens[index].nesting;
         let starts = index == 0 || source.text(index - 1) != "::";
         // Modules within the file have no names here, and count only as steps that `super` goes up.
-        let here = || own.iter().copied().chain(iter::repeat_n("", place.modules));
+        let here = || {
+            own.iter()
+                .copied()
+                .chain(iter::repeat_n("", nesting.modules))
+        };
         let base: Vec<&str> = match source.text(index) {
             "crate" => Vec::new(),
             "super" if starts => here()
-                .take((own.len() + place.modules).saturating_sub(1))
+                .take((own.len() + nesting.modules).saturating_sub(1))
                 .collect(),
             "self" if starts => here().collect(),
             _ => continue,
         };
-        if !place.tests && source.text(index + 1) == "::" {
+        if !nesting.tests && source.text(index + 1) == "::" {
             follow(source, index + 2, base, &mut used);
         }
     }

@@ -19,12 +19,12 @@ pub(crate) struct Token {
     line_last: usize,
     /// For an opening bracket, the index of the closing token.
     close: usize,
-    pub(crate) place: Place,
+    pub(crate) nesting: Nesting,
 }
 
 /// Position of a token in the file.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Place {
+pub(crate) struct Nesting {
     /// Number of `mod name { .. }` around the token.
     pub(crate) modules: usize,
     /// True if one of them is `#[cfg(test)]`.
@@ -41,7 +41,7 @@ impl Source {
     pub(crate) fn new(text: &str) -> Self {
         let mut source = Self::default();
         match TokenStream::from_str(text) {
-            Ok(stream) => source.flatten(stream, Place::default()),
+            Ok(stream) => source.flatten(stream, Nesting::default()),
             Err(error) => source.error = Some(error.to_string()),
         }
         source
@@ -54,7 +54,7 @@ impl Source {
 
     /// Counts the lines of code: without blank lines, comments and test modules.
     pub(crate) fn code_lines(&self) -> usize {
-        let code = self.tokens.iter().filter(|token| !token.place.tests);
+        let code = self.tokens.iter().filter(|token| !token.nesting.tests);
         code.flat_map(|token| token.line..=token.line_last)
             .collect::<BTreeSet<_>>()
             .len()
@@ -108,7 +108,7 @@ impl Source {
         }
     }
 
-    fn flatten(&mut self, stream: TokenStream, place: Place) {
+    fn flatten(&mut self, stream: TokenStream, nesting: Nesting) {
         let trees: Vec<TokenTree> = stream.into_iter().collect();
         let mut doc_comment = None;
         for (index, tree) in trees.iter().enumerate() {
@@ -133,40 +133,40 @@ impl Source {
                         .push(':');
                 }
                 TokenTree::Group(group) => {
-                    self.flatten_group(group, place.inside(&trees[..index], group))
+                    self.flatten_group(group, nesting.inside(&trees[..index], group))
                 }
-                _ => self.push(&tree.to_string(), tree.span(), place),
+                _ => self.push(&tree.to_string(), tree.span(), nesting),
             }
         }
     }
 
-    fn flatten_group(&mut self, group: &Group, place: Place) {
+    fn flatten_group(&mut self, group: &Group, nesting: Nesting) {
         let (open, close) = match group.delimiter() {
             Delimiter::Parenthesis => ("(", ")"),
             Delimiter::Bracket => ("[", "]"),
             Delimiter::Brace => ("{", "}"),
-            Delimiter::None => return self.flatten(group.stream(), place),
+            Delimiter::None => return self.flatten(group.stream(), nesting),
         };
         let opened = self.tokens.len();
-        self.push(open, group.span_open(), place);
-        self.flatten(group.stream(), place);
+        self.push(open, group.span_open(), nesting);
+        self.flatten(group.stream(), nesting);
         self.tokens[opened].close = self.tokens.len();
-        self.push(close, group.span_close(), place);
+        self.push(close, group.span_close(), nesting);
     }
 
-    fn push(&mut self, text: &str, span: Span, place: Place) {
+    fn push(&mut self, text: &str, span: Span, nesting: Nesting) {
         let (line, line_last) = (span.start().line, span.end().line);
         self.tokens.push(Token {
             text: text.to_owned(),
             line,
             line_last,
             close: 0,
-            place,
+            nesting,
         });
     }
 }
 
-impl Place {
+impl Nesting {
     /// Returns the position of the contents of `group`, given the tokens before it.
     fn inside(self, before: &[TokenTree], group: &Group) -> Self {
         let [attributes @ .., TokenTree::Ident(word), TokenTree::Ident(_)] = before else {
@@ -234,7 +234,7 @@ mod tests {
             .iter()
             .find(|token| token.text == "B")
             .expect("the inner struct");
-        assert_eq!((last.place.modules, last.place.tests), (1, false));
+        assert_eq!((last.nesting.modules, last.nesting.tests), (1, false));
     }
 
     #[test]

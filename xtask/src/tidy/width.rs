@@ -20,7 +20,11 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         }
         let mut is_code = false;
         for (index, line) in text.lines().enumerate() {
-            let Some(words) = (if is_markdown { Some(line) } else { comment(line) }) else {
+            let Some(words) = (if is_markdown {
+                Some(line)
+            } else {
+                comment(line)
+            }) else {
                 is_code = false;
                 continue;
             };
@@ -44,8 +48,8 @@ fn comment(line: &str) -> Option<&str> {
     Some(rest.strip_prefix(' ').unwrap_or(rest))
 }
 
-/// Returns `true` if the line may be broken: it is no row of a table, no indented code and no target
-/// of links, and has a space outside of code.
+/// Returns `true` if the line may be broken: it is no row of a table, no indented code and no
+/// target of links, and has a space outside of code.
 fn is_breakable(words: &str) -> bool {
     let is_target = words.starts_with('[') && words.contains("]: ");
     if words.starts_with("    ") || words.trim_start().starts_with('|') || is_target {
@@ -82,14 +86,18 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_broken_may_be_wide() {
+    fn lines_that_cannot_be_broken_may_be_wide() {
         let url = "x".repeat(120);
         let wide = words(120);
         let page = format!(
             "| {wide} |\n\n    {wide}\n\n```text\n{wide}\n```\n\n- {url}\n- `{wide}`\n\n[a b]: {url}\n"
         );
         let code = format!("/// ```\n/// {wide}\n/// ```\nconst A: &str = \"{wide}\";\n");
-        let good = [("a.md", page.as_str()), ("a.rs", &code), ("docs/results/b.md", &wide)];
+        let good = [
+            ("a.md", page.as_str()),
+            ("a.rs", &code),
+            ("docs/results/b.md", &wide),
+        ];
         let expected = ["a.rs:3: 124 characters"];
         let fault = format!("/// ```\n/// ```\n/// {wide}\n");
         plant(check, &good, ("a.rs", &fault), &expected);

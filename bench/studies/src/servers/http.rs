@@ -10,9 +10,9 @@ use anyhow::{Context, Result, bail, ensure};
 use uthread::Driver;
 
 use super::{Server, pinned, start_listening, start_on_free_port};
+use crate::cpu_split::CpuSplit;
 use crate::limits;
 use crate::peers::Program;
-use crate::place::Place;
 
 /// A response without a file, which nginx and our program `fixed` give: the path and the body.
 pub(crate) const FIXED: (&str, &str) = ("fixed", "hello, world\n");
@@ -39,7 +39,7 @@ pub(crate) enum HttpServer {
 pub(crate) struct Launch<'a> {
     pub(crate) root: &'a Path,
     pub(crate) workers: usize,
-    pub(crate) place: &'a Place,
+    pub(crate) split: &'a CpuSplit,
     /// nginx reserves memory per connection ahead, so it is given as many as the study opens and no
     /// more.
     pub(crate) connections: u32,
@@ -61,7 +61,7 @@ impl HttpServer {
                     prefix.path().join("nginx.conf"),
                     nginx_config(launch, address)?,
                 )?;
-                let mut command = pinned(&launch.place.server_cpus, program);
+                let mut command = pinned(&launch.split.server_cpus, program);
                 command.arg("-p").arg(prefix.path());
                 command.args(["-c", "nginx.conf", "-e", "stderr"]);
                 Ok((command, Some(prefix)))
@@ -80,7 +80,7 @@ impl HttpServer {
                 self.check_limits(launch)?;
                 let workers = launch.workers.to_string();
                 let arguments = ["fixed", "0", &workers];
-                Server::start_peer(fixed, &launch.place.server_cpus, &arguments)
+                Server::start_peer(fixed, &launch.split.server_cpus, &arguments)
             }
             HttpServer::Nginx(_) => self.start(launch),
             HttpServer::StaticWebServer(_) => bail!("it has no response without a file"),
@@ -119,7 +119,7 @@ fn serve(program: &Path, root: &Path, cpus: &[usize], workers: usize, connection
 }
 
 fn serve_command(launch: &Launch, program: &Path, driver: Option<Driver>) -> Command {
-    let cpus = &launch.place.server_cpus;
+    let cpus = &launch.split.server_cpus;
     let mut command = serve(
         program,
         launch.root,
@@ -135,7 +135,7 @@ fn serve_command(launch: &Launch, program: &Path, driver: Option<Driver>) -> Com
 
 /// Runs it with one thread for each of its CPUs, which is its default.
 fn static_web_server_command(launch: &Launch, program: &Path, address: SocketAddr) -> Command {
-    let mut command = pinned(&launch.place.server_cpus, program);
+    let mut command = pinned(&launch.split.server_cpus, program);
     // It reads a settings file in its working directory; here is none.
     command.current_dir("/");
     command.args(["--host", &address.ip().to_string()]);

@@ -253,7 +253,10 @@ mod tests {
         let begin = Instant::now();
         let stat = format!("/proc/{}/stat", stays.pid());
         drop(stays);
-        assert!(begin.elapsed() < STOP_MAX, "the server does not end by SIGTERM");
+        assert!(
+            begin.elapsed() < STOP_MAX,
+            "the server does not end by SIGTERM"
+        );
         assert!(!Path::new(&stat).exists());
     }
 

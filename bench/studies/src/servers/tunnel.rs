@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use uthread::Driver;
 
 use super::{Server, pinned, start_listening, start_on_free_port};
-use crate::place::Place;
+use crate::cpu_split::CpuSplit;
 
 /// Connections besides those of the load.
 const CONNECTIONS_SPARE: u32 = 16;
@@ -22,7 +22,7 @@ pub(crate) enum Forwarder {
 /// The task of a forwarder.
 pub(crate) struct Forwarding<'a> {
     pub(crate) to: SocketAddr,
-    pub(crate) place: &'a Place,
+    pub(crate) split: &'a CpuSplit,
     pub(crate) connections: u32,
     /// Expect transfers rather than messages.
     pub(crate) is_bulk: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Forwarding<'a> {
 impl Forwarder {
     /// Starts it with one worker.
     pub(crate) fn start(&self, forwarding: &Forwarding) -> Result<Server> {
-        let cpus = &forwarding.place.server_cpus;
+        let cpus = &forwarding.split.server_cpus;
         let started = match self {
             Forwarder::Uthread(program, driver) => {
                 let connections = forwarding.connections + CONNECTIONS_SPARE;

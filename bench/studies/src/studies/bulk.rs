@@ -18,9 +18,9 @@ use super::contest::{AROUND_SECONDS, MIB};
 use super::plan;
 use crate::alone::{Alone, Measuring};
 
+use crate::cpu_split::CpuSplit;
 use crate::limits;
 use crate::load::{Load, WARM_UP_SECONDS, latency};
-use crate::place::Place;
 use crate::servers::{Server, can_run_in_real_time, pinned, start_listening};
 use crate::setup::find_uthread;
 use crate::transfers::Transfers;
@@ -55,11 +55,11 @@ pub(crate) fn study(
     uthread: Option<&Path>,
     connections: &[u32],
 ) -> Result<Study> {
-    let place = Place::apart_or_shared(1)?;
+    let split = CpuSplit::apart_or_shared(1)?;
     let uthread = find_uthread(uthread)?;
     let seconds = measuring.seconds.max(SECONDS_MIN);
     let real_time = can_run_in_real_time();
-    let notes = vec![place.describe(1), light_note(seconds, real_time)];
+    let notes = vec![split.describe(1), light_note(seconds, real_time)];
     // Two numbers are no trend: names are drawn as bars.
     let points = connections
         .iter()
@@ -78,11 +78,11 @@ pub(crate) fn study(
     let measure_cell = move |cell: Cell| {
         let (driver, connections) = (SUBJECTS[cell.subject].1, connections[cell.point]);
         limits::check(u64::from(connections) + 1, driver == Driver::Threads)?;
-        let mut command = pinned(&place.server_cpus, &uthread);
+        let mut command = pinned(&split.server_cpus, &uthread);
         command.args(["echo", "--listen", "127.0.0.1:0", "--workers", "1"]);
         command.args(["--driver", &driver.to_string()]);
         let server = start_listening(command)?;
-        measure(&server, &load, connections, &place, quiet_wait)
+        measure(&server, &load, connections, &split, quiet_wait)
     };
     let seconds_each = (seconds + WARM_UP_SECONDS) as f64 + AROUND_SECONDS;
     Ok(Study::new(plan, seconds_each, measure_cell))
@@ -93,10 +93,10 @@ fn measure(
     server: &Server,
     load: &Load,
     connections: u32,
-    place: &Place,
+    split: &CpuSplit,
     quiet_wait: Duration,
 ) -> Result<Taken> {
-    let (address, cpus) = (server.address(), &place.load_cpus);
+    let (address, cpus) = (server.address(), &split.load_cpus);
     let mut window = Window::open(Some(server.pid()), quiet_wait)?;
     let mut light = load.start(cpus, address)?;
     let transfers = Transfers::start(address, connections, cpus)?;

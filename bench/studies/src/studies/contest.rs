@@ -11,12 +11,12 @@ use uthread_report::measure::quiet::{Usage, Window, wait_until_quiet};
 use uthread_report::results::{Better, Metric, Subject};
 
 use crate::alone::Measuring;
+use crate::cpu_split::CpuSplit;
 use crate::limits;
 use crate::load::{Load, fairness, latency};
 use crate::measure::calls::{self, Switches};
 use crate::measure::memory::Memory;
 use crate::peers::{self, Program};
-use crate::place::Place;
 use crate::servers::Server;
 
 /// Our programs by driver and mode. The others are compared with the first.
@@ -126,7 +126,7 @@ impl Measured {
 /// system calls where that is possible: counting slows it down.
 pub(super) fn measure(
     server: &Server,
-    place: &Place,
+    split: &CpuSplit,
     load: &Load,
     quiet_wait: Duration,
     counts: bool,
@@ -134,7 +134,7 @@ pub(super) fn measure(
     let pid = server.pid();
     let mut window = Window::open(Some(pid), quiet_wait)?;
     let before = Memory::read(pid)?;
-    let mut running = load.start(&place.load_cpus, server.address())?;
+    let mut running = load.start(&split.load_cpus, server.address())?;
     let switches = Switches::read(pid)?;
     // Connecting is not measured.
     window.restart()?;
@@ -145,7 +145,7 @@ pub(super) fn measure(
     drop(running);
     let mut system_calls = f64::NAN;
     if counts && calls::can_count() {
-        let mut running = load.start(&place.load_cpus, server.address())?;
+        let mut running = load.start(&split.load_cpus, server.address())?;
         let (report, calls) = calls::count(pid, || running.run())?;
         system_calls = calls.map_or(f64::NAN, |calls| calls as f64 / report.answered as f64);
     }
@@ -169,7 +169,7 @@ pub(super) struct Contest {
 
 /// The task of an echo server.
 pub(super) struct Task {
-    pub(super) place: Place,
+    pub(super) split: CpuSplit,
     pub(super) workers: usize,
     pub(super) compute_us: u64,
     pub(super) load: Load,
@@ -177,9 +177,9 @@ pub(super) struct Task {
 
 impl Task {
     /// Returns a task for one worker, without work.
-    pub(super) fn new(place: &Place, load: Load) -> Task {
+    pub(super) fn new(split: &CpuSplit, load: Load) -> Task {
         Task {
-            place: place.clone(),
+            split: split.clone(),
             workers: 1,
             compute_us: 0,
             load,
@@ -212,8 +212,8 @@ impl Contest {
         }
         let numbers = [task.workers as u64, task.compute_us].map(|number| number.to_string());
         let arguments = ["echo", "0", &numbers[0], &numbers[1]];
-        let server = Server::start_peer(program, &task.place.server_cpus, &arguments)
+        let server = Server::start_peer(program, &task.split.server_cpus, &arguments)
             .with_context(|| format!("start {name}"))?;
-        measure(&server, &task.place, &task.load, self.quiet_wait, counts)
+        measure(&server, &task.split, &task.load, self.quiet_wait, counts)
     }
 }

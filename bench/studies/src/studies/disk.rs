@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
-use uthread_iobench::{Engine, Job, Load, Pattern, Place as Files, Report, Technique};
+use uthread_iobench::{Engine, Job, Load, Pattern, Report, Technique, TestFiles};
 use uthread_report::measure::Taken;
 use uthread_report::measure::quiet::Window;
 use uthread_report::results::{self, Better, Metric, Panel, Point, Subject};
@@ -44,7 +44,7 @@ const AROUND_SECONDS: f64 = 1.5;
 const SEED: u64 = 1;
 
 #[derive(clap::Args, Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct DiskArgs {
     /// Folder on the disk to be measured; the file in it has no name
     #[arg(long, value_name = "DIR", default_value = "target/bench-disk")]
     folder: PathBuf,
@@ -56,7 +56,7 @@ pub(crate) struct Place {
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) disk: DiskArgs,
     #[command(flatten)]
     pub(crate) alone: Alone,
 }
@@ -66,16 +66,16 @@ pub(crate) struct Args {
 /// # Errors
 ///
 /// `Unavailable` if the folder's file system has no reads past the page cache, or no space.
-pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Study> {
+pub(crate) fn study(measuring: &Measuring, disk: &DiskArgs) -> Result<Study> {
     let own = find_uthread(None)?;
-    let folder = &place.folder;
+    let folder = &disk.folder;
     fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-    let files = Files::prepare(folder, 1, place.mib, SEED, &AtomicBool::new(false))?;
+    let files = TestFiles::prepare(folder, 1, disk.mib, SEED, &AtomicBool::new(false))?;
     let (peer, fio) = peers::find("fio");
     let ours = OURS.map(|technique| Subject::ours(technique.name()));
     let others = ENGINES
         .map(|engine| Subject::peer(engine.name(), peer.version.clone(), peer.missing.clone()));
-    let plan = plan(ours.into_iter().chain(others).collect(), place.mib);
+    let plan = plan(ours.into_iter().chain(others).collect(), disk.mib);
     let disk = Disk {
         files,
         own,
@@ -97,7 +97,7 @@ pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Study> {
 }
 
 struct Disk {
-    files: Files,
+    files: TestFiles,
     /// The program `uthread`.
     own: PathBuf,
     /// `None` where it is missing.

@@ -13,11 +13,11 @@ use super::contest::{self, AROUND_SECONDS, metrics_with_memory};
 use super::parse_workers;
 use super::plan;
 use crate::alone::Alone;
+use crate::cpu_split::CpuSplit;
 use crate::files::{Files, SMALL};
 use crate::limits;
 use crate::load::{Load, WARM_UP_SECONDS};
 use crate::peers;
-use crate::place::Place;
 use crate::servers::http::{HttpServer, Launch};
 use crate::servers::{pinned, start_listening};
 use crate::setup::find_uthread;
@@ -46,10 +46,10 @@ pub(crate) struct Args {
 pub(crate) fn study(args: &Args) -> Result<Study> {
     let (workers, connections) = (args.workers, args.connections.clone());
     let measuring = &args.alone.measuring;
-    let place = Place::apart_or_shared(workers)?;
+    let split = CpuSplit::apart_or_shared(workers)?;
     let uthread = find_uthread(args.server.as_deref())?;
     let files = Files::create(&[SMALL])?;
-    let mut notes = vec![place.describe(workers)];
+    let mut notes = vec![split.describe(workers)];
     for driver in DRIVERS {
         let runtime = Runtime::builder().workers(1).driver(driver).build();
         notes.extend(runtime.map(|runtime| runtime.driver().to_string()));
@@ -67,11 +67,11 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         let (driver, connections) = (DRIVERS[cell.subject], connections[cell.point]);
         let mut load = Load {
             warm_up_seconds: WARM_UP_SECONDS,
-            ..Load::closed(connections, seconds, place.is_apart())
+            ..Load::closed(connections, seconds, split.is_apart())
         };
         let server = if cell.panel == ECHO {
             limits::check(u64::from(connections), driver == Driver::Threads)?;
-            let mut command = pinned(&place.server_cpus, &uthread);
+            let mut command = pinned(&split.server_cpus, &uthread);
             command.args(["echo", "--listen", "127.0.0.1:0"]);
             command.args(["--driver", &driver.to_string()]);
             command.args(["--workers", &workers.to_string()]);
@@ -86,11 +86,11 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
             server.start(&Launch {
                 root: files.path(),
                 workers,
-                place: &place,
+                split: &split,
                 connections,
             })?
         };
-        let measured = contest::measure(&server, &place, &load, quiet_wait, false)?;
+        let measured = contest::measure(&server, &split, &load, quiet_wait, false)?;
         Ok(measured.taken_with_memory())
     };
     let seconds_each = (seconds + WARM_UP_SECONDS) as f64 + AROUND_SECONDS;

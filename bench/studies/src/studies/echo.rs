@@ -9,8 +9,8 @@ use uthread_report::tell;
 use super::contest::{AROUND_SECONDS, Contest, OURS, Task, metrics};
 use super::plan;
 use crate::alone::{Alone, Measuring};
+use crate::cpu_split::CpuSplit;
 use crate::load::Load;
-use crate::place::Place;
 
 pub(crate) const ECHO_CONNECTIONS: [u32; 6] = [1, 10, 100, 1_000, 5_000, 15_000];
 /// The panels of `compute`: microseconds of work, and workers.
@@ -34,20 +34,20 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn echo(measuring: &Measuring, connections: &[u32]) -> Result<Study> {
-    let place = Place::apart_or_shared(1)?;
+    let split = CpuSplit::apart_or_shared(1)?;
     let contest = Contest::new(measuring, OURS.len())?;
     let points = Point::numbers(connections);
     let panel = Panel::new("closed loop, 1 worker", "connections", points, metrics());
-    let load = |&count: &u32| Load::closed(count, measuring.seconds, place.is_apart());
+    let load = |&count: &u32| Load::closed(count, measuring.seconds, split.is_apart());
     let tasks = connections
         .iter()
-        .map(|count| Task::new(&place, load(count)));
+        .map(|count| Task::new(&split, load(count)));
     let tasks = tasks.collect();
     Ok(study(
         "echo",
         measuring,
         contest,
-        vec![place.describe(1)],
+        vec![split.describe(1)],
         vec![(panel, tasks)],
     ))
 }
@@ -56,17 +56,17 @@ pub(crate) fn compute(measuring: &Measuring) -> Result<Study> {
     let contest = Contest::new(measuring, PINNED_AND_MIGRATING)?;
     let (mut notes, mut panels) = (Vec::new(), Vec::new());
     for (compute_us, workers) in COMPUTE {
-        let place = Place::apart_or_shared(workers)?;
+        let split = CpuSplit::apart_or_shared(workers)?;
         let tasks = COMPUTE_CONNECTIONS.map(|count| Task {
             workers,
             compute_us,
             ..Task::new(
-                &place,
-                Load::closed(count, measuring.seconds, place.is_apart()),
+                &split,
+                Load::closed(count, measuring.seconds, split.is_apart()),
             )
         });
         panels.push((compute_panel(compute_us, workers), tasks.into()));
-        notes.push(place.describe(workers));
+        notes.push(split.describe(workers));
     }
     notes.truncate(2);
     Ok(study("compute", measuring, contest, notes, panels))
@@ -107,12 +107,12 @@ fn bound(workers: usize, compute_us: u64, connections: u32) -> (f64, f64) {
 }
 
 pub(crate) fn latency(measuring: &Measuring, journal: &mut Journal) -> Result<Study> {
-    let place = Place::apart_or_shared(1)?;
+    let split = CpuSplit::apart_or_shared(1)?;
     let contest = Contest::new(measuring, PINNED_AND_MIGRATING)?;
-    let closed = Load::closed(LATENCY_CONNECTIONS, measuring.seconds, place.is_apart());
+    let closed = Load::closed(LATENCY_CONNECTIONS, measuring.seconds, split.is_apart());
     let capacity = journal.found("latency", || {
         tell!("latency: measuring the capacity of uthread");
-        let measured = contest.measure(0, &Task::new(&place, closed.clone()), false)?;
+        let measured = contest.measure(0, &Task::new(&split, closed.clone()), false)?;
         Ok(measured.report.per_second)
     })?;
     let title = format!("{LATENCY_CONNECTIONS} connections, 1 worker");
@@ -128,12 +128,12 @@ pub(crate) fn latency(measuring: &Measuring, journal: &mut Journal) -> Result<St
             rate: Some(rate),
             ..closed.clone()
         };
-        Task::new(&place, load)
+        Task::new(&split, load)
     });
     let note = format!(
         "Capacity is what uthread answers in a closed loop, {capacity:.0} a second. All get the same rates."
     );
-    let notes = vec![place.describe(1), note];
+    let notes = vec![split.describe(1), note];
     Ok(study(
         "latency",
         measuring,

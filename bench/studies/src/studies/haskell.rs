@@ -8,11 +8,11 @@ use uthread_report::study::{Cell, Study};
 use super::contest::{self, AROUND_SECONDS, metrics};
 use super::plan;
 use crate::alone::Measuring;
+use crate::cpu_split::CpuSplit;
 use crate::files::{Files, SMALL};
 use crate::limits;
 use crate::load::Load;
 use crate::peers;
-use crate::place::Place;
 use crate::servers::haskell;
 use crate::servers::http::{HttpServer, Launch};
 use crate::setup::find_uthread;
@@ -32,7 +32,7 @@ pub(crate) fn study(measuring: &Measuring) -> Result<Study> {
     let index_of_native = subjects.len();
     subjects.push(Subject::peer("uthread serve", None, None));
     let files = Files::create(&[SMALL])?;
-    let notes = vec![Place::apart_or_shared(1)?.describe(1)];
+    let notes = vec![CpuSplit::apart_or_shared(1)?.describe(1)];
     let panel = |title: &str, axis, points| Panel::new(title, axis, points, metrics());
     let capabilities = Point::numbers(&CAPABILITIES.map(|count| count as u32));
     let panels = vec![
@@ -56,21 +56,21 @@ pub(crate) fn study(measuring: &Measuring) -> Result<Study> {
             _ => (1, CONNECTIONS[cell.point]),
         };
         // More capabilities than CPUs share them all.
-        let place = Place::apart_or_shared(capabilities.min(cpus))?;
+        let split = CpuSplit::apart_or_shared(capabilities.min(cpus))?;
         limits::check(u64::from(connections), false)?;
         let server = if cell.subject == index_of_native {
             native.start(&Launch {
                 root: files.path(),
                 workers: capabilities,
-                place: &place,
+                split: &split,
                 connections,
             })?
         } else {
             let server = servers[cell.subject].as_ref().context("it is missing")?;
-            server.start(files.path(), capabilities, &place.server_cpus)?
+            server.start(files.path(), capabilities, &split.server_cpus)?
         };
-        let load = Load::closed(connections, seconds, place.is_apart()).get(files.path(), SMALL.0);
-        let measured = contest::measure(&server, &place, &load, quiet_wait, cell.round == 0)?;
+        let load = Load::closed(connections, seconds, split.is_apart()).get(files.path(), SMALL.0);
+        let measured = contest::measure(&server, &split, &load, quiet_wait, cell.round == 0)?;
         Ok(measured.taken())
     };
     Ok(Study::new(plan, seconds as f64 + AROUND_SECONDS, measure))

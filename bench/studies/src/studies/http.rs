@@ -11,10 +11,10 @@ use uthread_report::study::{Cell, Study};
 use super::contest::{self, AROUND_SECONDS, metrics};
 use super::plan;
 use crate::alone::{Alone, Measuring};
+use crate::cpu_split::CpuSplit;
 use crate::files::{Files, LARGE, MIDDLE, SMALL, Size};
 use crate::load::Load;
 use crate::peers;
-use crate::place::Place;
 use crate::servers::http::{FIXED, HttpServer, Launch};
 use crate::setup::find_uthread;
 
@@ -72,7 +72,7 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
     let files = Files::create(&SIZES)?;
     // The load reads the expected response from there.
     fs::write(files.path().join(FIXED.0), FIXED.1).context("write the fixed response")?;
-    let notes = vec![Place::apart_or_shared(1)?.describe(1)];
+    let notes = vec![CpuSplit::apart_or_shared(1)?.describe(1)];
     let (panels, cases): (Vec<Panel>, Vec<Vec<Case>>) = panels().into_iter().unzip();
     let plan = plan("http", notes, subjects, panels);
     let fixed_panel = cases.len() - 1;
@@ -84,11 +84,11 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
             connections,
             workers,
         } = &cases[cell.panel][cell.point];
-        let place = Place::apart_or_shared(*workers)?;
+        let split = CpuSplit::apart_or_shared(*workers)?;
         let launch = Launch {
             root: files.path(),
             workers: *workers,
-            place: &place,
+            split: &split,
             connections: *connections,
         };
         let server = servers[cell.subject].as_ref().context("it is missing")?;
@@ -96,8 +96,8 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
             Some(name) => (server.start(&launch)?, *name),
             None => (server.start_fixed(&launch)?, FIXED.0),
         };
-        let load = Load::closed(*connections, seconds, place.is_apart()).get(files.path(), name);
-        let measured = contest::measure(&server, &place, &load, quiet_wait, cell.round == 0)?;
+        let load = Load::closed(*connections, seconds, split.is_apart()).get(files.path(), name);
+        let measured = contest::measure(&server, &split, &load, quiet_wait, cell.round == 0)?;
         Ok(measured.taken())
     };
     let study = Study::new(plan, seconds as f64 + AROUND_SECONDS, measure);

@@ -49,7 +49,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
     let Servers {
         names,
         servers,
-        place,
+        split,
         files,
     } = args.http.find(&[SMALL])?;
     let mut metrics = contest::metrics();
@@ -59,19 +59,19 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         .iter()
         .map(|name| Panel::new(name, "busy connections", point(), metrics.clone()));
     let with = format!("with {idle} idle");
-    let notes = vec![place.describe(args.http.workers)];
+    let notes = vec![split.describe(args.http.workers)];
     let subjects = vec![Subject::ours("busy alone"), Subject::ours(&with)];
     let plan = plan("idle", notes, subjects, panels.collect());
     let (http, seconds, quiet_wait) =
         (args.http.clone(), measuring.seconds, measuring.quiet_wait());
     let measure = move |cell: Cell| {
         let is_alone = cell.subject == 0;
-        let launch = http.launch(&files, &place, idle + busy);
+        let launch = http.launch(&files, &split, idle + busy);
         let server = servers[cell.panel].start(&launch)?;
         let load = |connections, seconds| {
             Load::closed(connections, seconds, false).get(files.path(), SMALL.0)
         };
-        let start = |load: Load| load.start(&place.load_cpus, server.address());
+        let start = |load: Load| load.start(&split.load_cpus, server.address());
         // The memory of the busy connections must be there before that of the idle ones is
         // measured.
         start(load(busy, WARM_UP_SECONDS))?.run()?;
@@ -85,7 +85,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
             thread::sleep(REST);
         }
         let [per_idle, ..] = Memory::read(server.pid())?.since(&before, idle);
-        let measured = contest::measure(&server, &place, &load(busy, seconds), quiet_wait, false)?;
+        let measured = contest::measure(&server, &split, &load(busy, seconds), quiet_wait, false)?;
         // They must still be answered: a connection that the server has closed fails the
         // measurement.
         if let Some(crowd) = &mut crowd {

@@ -209,7 +209,10 @@ mod tests {
         assert!(reading.virtual_bytes > reading.memory.rss && reading.memory.rss > 0);
         run.proceed().unwrap();
         run.reach("peak").unwrap();
-        assert!(run.child.try_wait().unwrap().is_none(), "the program ended while it waits");
+        assert!(
+            run.child.try_wait().unwrap().is_none(),
+            "the program ended while it waits"
+        );
         run.proceed().unwrap();
         run.finish().unwrap();
     }

@@ -20,10 +20,10 @@ use super::contest::{self, AROUND_SECONDS, metrics_with_memory};
 use super::parse_workers;
 use super::plan;
 use crate::alone::Alone;
+use crate::cpu_split::CpuSplit;
 use crate::limits;
 use crate::load::{Load, WARM_UP_SECONDS};
 use crate::peers;
-use crate::place::Place;
 use crate::servers::Server;
 
 /// The subjects, and the option of `own echo` that chooses their requests.
@@ -67,7 +67,7 @@ pub(crate) struct Args {
 
 pub(crate) fn study(args: &Args) -> Result<Study> {
     let measuring = &args.alone.measuring;
-    let place = Place::apart_or_shared(args.workers)?;
+    let split = CpuSplit::apart_or_shared(args.workers)?;
     let program = peers::own("uthread", &[])?;
     let metrics = metrics_with_memory();
     let panel = |title: &str, axis, points: &[u32], count| {
@@ -86,7 +86,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         // Only rate and CPU, each for a connection.
         panel("a connection for each message", "clients", &[CALLERS], 2),
     ];
-    let notes = vec![place.describe(args.workers)];
+    let notes = vec![split.describe(args.workers)];
     let subjects = WAYS.map(|(name, _)| Subject::ours(name));
     let plan = plan("paths", notes, subjects.to_vec(), panels);
     let (connections, rate, workers) = (
@@ -98,7 +98,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
     let measure = move |cell: Cell| {
         let (_, way) = WAYS[cell.subject];
         let arguments = ["echo", "0", &*workers, "0", way];
-        let start = || Server::start_peer(&program, &place.server_cpus, &arguments);
+        let start = || Server::start_peer(&program, &split.server_cpus, &arguments);
         if cell.panel == ACCEPTS {
             let server = start()?;
             let window = Window::open(Some(server.pid()), quiet_wait)?;
@@ -117,10 +117,10 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         let load = Load {
             rate,
             warm_up_seconds: WARM_UP_SECONDS,
-            ..Load::closed(connections, seconds, place.is_apart())
+            ..Load::closed(connections, seconds, split.is_apart())
         };
         limits::check(u64::from(connections), false)?;
-        let measured = contest::measure(&start()?, &place, &load, quiet_wait, false)?;
+        let measured = contest::measure(&start()?, &split, &load, quiet_wait, false)?;
         Ok(measured.taken_with_memory())
     };
     let seconds_each = (seconds + WARM_UP_SECONDS) as f64 + AROUND_SECONDS;

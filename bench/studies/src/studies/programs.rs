@@ -16,9 +16,9 @@ use uthread_report::study::{Cell, Study};
 
 use super::plan;
 use crate::alone::Measuring;
+use crate::cpu_split::CpuSplit;
 use crate::measure::memory::available;
 use crate::peers;
-use crate::place::Place;
 use crate::servers::pinned;
 use crate::setup::{built, own_path};
 
@@ -53,7 +53,11 @@ struct Commands {
 
 /// Compares more and more fibers with threads of the system and other runtimes.
 pub(crate) fn threads(measuring: &Measuring) -> Result<Study> {
-    study("threads", measuring, Place::apart_or_shared(1)?.server_cpus)
+    study(
+        "threads",
+        measuring,
+        CpuSplit::apart_or_shared(1)?.server_cpus,
+    )
 }
 
 /// Compares fibers without I/O with other runtimes.

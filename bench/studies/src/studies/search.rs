@@ -89,8 +89,8 @@ const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 const SECONDS_EACH: f64 = 2.0;
 
 #[derive(clap::Args, Clone, Debug)]
-#[group(id = "search_place")]
-pub(crate) struct Place {
+#[group(id = "search_args")]
+pub(crate) struct SearchArgs {
     /// Folders that are searched [default: the sources of all crates that cargo has unpacked, and
     /// target/doc]
     #[arg(long, value_name = "DIR", num_args = 1..)]
@@ -103,7 +103,7 @@ pub(crate) struct Place {
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) search: SearchArgs,
     #[command(flatten)]
     pub(crate) alone: Alone,
 }
@@ -130,8 +130,8 @@ impl Searched {
 /// # Errors
 ///
 /// `Unavailable` without a tree; a peer finds something else.
-pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Study> {
-    let (searched, notes) = prepare(place)?;
+pub(crate) fn study(measuring: &Measuring, args: &SearchArgs) -> Result<Study> {
+    let (searched, notes) = prepare(args)?;
     let ours = OURS.map(|(name, prefix)| peers::own(name, prefix));
     let ours = ours.into_iter().collect::<Result<Vec<_>>>()?;
     let (subjects, programs) = peers::compared(ours, &PEERS, measuring);
@@ -146,8 +146,8 @@ pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Study> {
     let measure = move |cell: Cell| {
         let program = programs[cell.subject].as_ref().context("it is missing")?;
         let kind = &KINDS[cell.panel];
-        let place = &searched[kind.searched];
-        let command = || command(program, kind.modes[cell.point], &place.paths);
+        let subject = &searched[kind.searched];
+        let command = || command(program, kind.modes[cell.point], &subject.paths);
         if kind.is_from_disk {
             ensure!(has_disk, "only root can empty the page cache");
             rustix::fs::sync();
@@ -168,7 +168,7 @@ pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Study> {
         let cpu_ms = cpu_ms()? - before;
         let usage = window.close()?;
         let calls = match cell.round {
-            0 => count_calls(&command())?.map(|calls| calls as f64 / place.files as f64),
+            0 => count_calls(&command())?.map(|calls| calls as f64 / subject.files as f64),
             _ => None,
         };
         let figures = vec![
@@ -197,8 +197,8 @@ fn plan(subjects: Vec<Subject>, notes: Vec<String>) -> results::Study {
 }
 
 /// Finds the tree, and makes the small tree and the large file of its files.
-fn prepare(place: &Place) -> Result<([Searched; 3], Vec<String>)> {
-    let folders = match &place.tree[..] {
+fn prepare(args: &SearchArgs) -> Result<([Searched; 3], Vec<String>)> {
+    let folders = match &args.tree[..] {
         [] => sources_and_documents(),
         named => named.to_vec(),
     };
@@ -207,8 +207,8 @@ fn prepare(place: &Place) -> Result<([Searched; 3], Vec<String>)> {
         Unavailable("there is no tree to search: name one with --tree".to_owned())
     );
     let (large, small) = (
-        place.search_folder.join("large"),
-        place.search_folder.join("small"),
+        args.search_folder.join("large"),
+        args.search_folder.join("small"),
     );
     let files = files(&folders)?;
     let texts = files

@@ -16,11 +16,11 @@ use super::contest::{self, AROUND_SECONDS};
 use super::parse_workers;
 use super::plan;
 use crate::alone::Alone;
+use crate::cpu_split::CpuSplit;
 use crate::files::{Files, LARGE, SMALL, Size};
 use crate::hostile::Attack;
 use crate::load::{Load, latency};
 use crate::peers;
-use crate::place::Place;
 use crate::servers::http::{HttpServer, Launch};
 use crate::setup::{OPEN_FILES_SPARE, find_uthread};
 
@@ -72,7 +72,7 @@ enum Which {
 pub(super) struct Servers {
     pub(super) names: Vec<&'static str>,
     pub(super) servers: Vec<HttpServer>,
-    pub(super) place: Place,
+    pub(super) split: CpuSplit,
     pub(super) files: Files,
 }
 
@@ -98,7 +98,7 @@ impl Http {
         Ok(Servers {
             names,
             servers,
-            place: Place::apart_or_shared(self.workers)?,
+            split: CpuSplit::apart_or_shared(self.workers)?,
             files: Files::create(sizes)?,
         })
     }
@@ -106,13 +106,13 @@ impl Http {
     pub(super) fn launch<'a>(
         &self,
         files: &'a Files,
-        place: &'a Place,
+        split: &'a CpuSplit,
         connections: u32,
     ) -> Launch<'a> {
         Launch {
             root: files.path(),
             workers: self.workers,
-            place,
+            split,
             connections,
         }
     }
@@ -126,7 +126,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
     let Servers {
         names,
         servers,
-        place,
+        split,
         files,
     } = args.http.find(&[SMALL, LARGE])?;
     let us = |name| Metric::new(name, "us", Better::Less).drawn();
@@ -138,7 +138,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         .iter()
         .map(|name| Panel::new(name, "requests per second", point(), metrics.clone()));
     let hostile = format!("beside {slow_header} slow headers and {never_read} that never read");
-    let notes = vec![place.describe(args.http.workers)];
+    let notes = vec![split.describe(args.http.workers)];
     let subjects = vec![Subject::ours("undisturbed"), Subject::ours(&hostile)];
     let plan = plan("slow", notes, subjects, panels.collect());
     let (http, seconds, quiet_wait) =
@@ -149,7 +149,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
     };
     let measure = move |cell: Cell| {
         // On a server of its own, which no hostile client of an earlier round still occupies.
-        let launch = http.launch(&files, &place, slow_header + never_read);
+        let launch = http.launch(&files, &split, slow_header + never_read);
         let server = servers[cell.panel].start(&launch)?;
         let is_hostile = cell.subject == 1;
         let clients = if is_hostile {
@@ -157,9 +157,9 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         } else {
             [0, 0]
         };
-        let attack = Attack::start(server.address(), clients, LARGE.0, &place.load_cpus);
+        let attack = Attack::start(server.address(), clients, LARGE.0, &split.load_cpus);
         thread::sleep(ATTACK_BEFORE);
-        let measured = contest::measure(&server, &place, &load, quiet_wait, false);
+        let measured = contest::measure(&server, &split, &load, quiet_wait, false);
         let dropped = attack.finish()? as f64;
         let measured = measured?;
         let latency = latency(&measured.report);

@@ -11,10 +11,10 @@ use uthread_report::study::{Cell, Study};
 use super::contest::{self, AROUND_SECONDS};
 use super::plan;
 use crate::alone::Measuring;
+use crate::cpu_split::CpuSplit;
 use crate::files::{Files, LARGE};
 use crate::load::Load;
 use crate::peers;
-use crate::place::Place;
 use crate::servers::http::serve_on;
 use crate::servers::tunnel::{Forwarder, Forwarding};
 use crate::servers::{Server, pinned, start_listening};
@@ -39,7 +39,7 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
     let haproxy = |program: peers::Program| Forwarder::Haproxy(program.path);
     forwarders.extend(programs.into_iter().map(|program| program.map(haproxy)));
     let files = Files::create(&[LARGE])?;
-    let place = Place::apart_or_shared(1)?;
+    let split = CpuSplit::apart_or_shared(1)?;
     let panel = |title: &str, connections: &[u32]| {
         let points = Point::numbers(connections);
         Panel::new(title, "connections", points, contest::metrics_with_memory())
@@ -48,7 +48,7 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
         panel("messages of 16 bytes", &MESSAGE_CONNECTIONS),
         panel("transfers of 1 MiB", &TRANSFER_CONNECTIONS),
     ];
-    let plan = plan("tunnel", vec![place.describe(1)], subjects, panels);
+    let plan = plan("tunnel", vec![split.describe(1)], subjects, panels);
     let (seconds, quiet_wait) = (measuring.seconds, measuring.quiet_wait());
     let measure = move |cell: Cell| {
         let is_bulk = cell.panel == 1;
@@ -59,14 +59,14 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
         };
         // The target shares the CPUs of the load.
         let target = if is_bulk {
-            serve_on(&uthread, files.path(), &place.load_cpus, connections)?
+            serve_on(&uthread, files.path(), &split.load_cpus, connections)?
         } else {
-            echo_on(&uthread, &place.load_cpus)?
+            echo_on(&uthread, &split.load_cpus)?
         };
         let forwarder = forwarders[cell.subject].as_ref().context("it is missing")?;
         let server = forwarder.start(&Forwarding {
             to: target.address(),
-            place: &place,
+            split: &split,
             connections,
             is_bulk,
         })?;
@@ -76,7 +76,7 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
         } else {
             load
         };
-        let measured = contest::measure(&server, &place, &load, quiet_wait, cell.round == 0)?;
+        let measured = contest::measure(&server, &split, &load, quiet_wait, cell.round == 0)?;
         Ok(measured.taken_with_memory())
     };
     Ok(Study::new(plan, seconds as f64 + AROUND_SECONDS, measure))

@@ -76,7 +76,7 @@ impl Stamp {
 
 /// A file in memory.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedFile {
     stamp: Stamp,
     read_at: Instant,
     /// When the last comparison that found no change began, in nanoseconds since the cache was
@@ -115,7 +115,7 @@ impl Image {
     }
 }
 
-impl Kept {
+impl CachedFile {
     pub(crate) fn bytes(&self) -> u64 {
         self.stamp.bytes
     }
@@ -162,7 +162,7 @@ pub(crate) struct Cache {
 
 #[derive(Debug, Default)]
 struct Shard {
-    entries: HashMap<Arc<[u8]>, Arc<Kept>>,
+    entries: HashMap<Arc<[u8]>, Arc<CachedFile>>,
     /// The paths of the entries; the first is the next to be examined when room is needed.
     order: VecDeque<Arc<[u8]>>,
     bytes: usize,
@@ -185,7 +185,12 @@ impl Cache {
 
     /// Returns the file at `path` beneath `dir`, if it is in memory and has not changed before
     /// `asked`.
-    pub(crate) fn get(&self, dir: impl AsFd, path: &[u8], asked: Instant) -> Option<Arc<Kept>> {
+    pub(crate) fn get(
+        &self,
+        dir: impl AsFd,
+        path: &[u8],
+        asked: Instant,
+    ) -> Option<Arc<CachedFile>> {
         let kept = self.shard(path).entries.get(path).map(Arc::clone)?;
         if asked.saturating_duration_since(kept.read_at) >= AGE_MAX {
             return None;
@@ -226,8 +231,13 @@ impl Cache {
     }
 
     /// Keeps a file that was read after its metadata was queried.
-    pub(crate) fn keep(&self, path: &[u8], metadata: &Metadata, content: Vec<u8>) -> Arc<Kept> {
-        let kept = Arc::new(Kept {
+    pub(crate) fn keep(
+        &self,
+        path: &[u8],
+        metadata: &Metadata,
+        content: Vec<u8>,
+    ) -> Arc<CachedFile> {
+        let kept = Arc::new(CachedFile {
             stamp: Stamp::of(metadata),
             read_at: Instant::now(),
             compared_ns: AtomicU64::new(0),
@@ -249,7 +259,7 @@ impl Cache {
 }
 
 impl Shard {
-    fn insert(&mut self, path: &[u8], kept: Arc<Kept>) {
+    fn insert(&mut self, path: &[u8], kept: Arc<CachedFile>) {
         let path: Arc<[u8]> = path.into();
         self.bytes += cost(&kept);
         match self.entries.insert(Arc::clone(&path), kept) {
@@ -276,7 +286,7 @@ impl Shard {
     }
 }
 
-fn cost(kept: &Kept) -> usize {
+fn cost(kept: &CachedFile) -> usize {
     kept.stamp.bytes as usize + ENTRY_BYTES
 }
 

@@ -288,7 +288,7 @@ impl Answer<'_, '_, '_> {
 
     fn whole(&mut self, form: &Form, regular: Regular, second: i64) -> Response {
         let is_plain = self.request.method == Method::Get && self.persistence == Persistence::Open;
-        if let Content::Kept(kept) = &regular.content
+        if let Content::Cached(kept) = &regular.content
             && is_plain
         {
             let coding = form.coding;

@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use uthread::fs::{Dir, File, OpenOptions};
 
-use super::cache::{Cache, Kept};
+use super::cache::{Cache, CachedFile};
 use crate::http::response::Status;
 use crate::output::tell;
 
@@ -52,7 +52,7 @@ pub(crate) struct Regular {
 #[derive(Debug)]
 pub(crate) enum Content {
     File(File),
-    Kept(Arc<Kept>),
+    Cached(Arc<CachedFile>),
 }
 
 impl Opened {
@@ -75,13 +75,13 @@ impl Regular {
         }
     }
 
-    fn kept(kept: Arc<Kept>) -> Regular {
+    fn kept(kept: Arc<CachedFile>) -> Regular {
         let (modified_s, modified_subsec_ns) = kept.modified();
         Regular {
             bytes: kept.bytes(),
             modified_s,
             modified_subsec_ns,
-            content: Content::Kept(kept),
+            content: Content::Cached(kept),
         }
     }
 }
@@ -207,7 +207,7 @@ mod tests {
         root.cache = Cache::with_settled(Duration::ZERO);
         let content = || match root.get(b"file", Instant::now()) {
             Ok(Opened::File(Regular {
-                content: Content::Kept(kept),
+                content: Content::Cached(kept),
                 ..
             })) => Ok(String::from_utf8(kept.image().content().to_vec()).unwrap()),
             Ok(other) => panic!("not kept: {other:?}"),

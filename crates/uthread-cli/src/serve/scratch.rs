@@ -16,19 +16,19 @@ const KEPT_BYTES_EACH_MAX: usize = 80 * 1024;
 const KEPT_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 thread_local! {
-    static SCRATCHES: RefCell<Kept> = const { RefCell::new(Kept::new()) };
-    static PIECES: RefCell<Kept> = const { RefCell::new(Kept::new()) };
+    static SCRATCHES: RefCell<FreeBuffers> = const { RefCell::new(FreeBuffers::new()) };
+    static PIECES: RefCell<FreeBuffers> = const { RefCell::new(FreeBuffers::new()) };
 }
 
 /// A stack: the buffer returned last is taken first, because it is still in the cache.
-struct Kept {
+struct FreeBuffers {
     buffers: Vec<Vec<u8>>,
     bytes: usize,
 }
 
-impl Kept {
-    const fn new() -> Kept {
-        Kept {
+impl FreeBuffers {
+    const fn new() -> FreeBuffers {
+        FreeBuffers {
             buffers: Vec::new(),
             bytes: 0,
         }
@@ -51,7 +51,7 @@ impl Kept {
 
 /// Returns a buffer to its pool. At the end of a thread the pool is already gone, and the buffer is
 /// freed.
-fn give_back(to: &'static LocalKey<RefCell<Kept>>, buffer: Vec<u8>) {
+fn give_back(to: &'static LocalKey<RefCell<FreeBuffers>>, buffer: Vec<u8>) {
     let _ = to.try_with(|kept| kept.borrow_mut().give(buffer));
 }
 
@@ -64,7 +64,7 @@ impl Scratch {
     /// across a blocking call.
     #[inline(never)]
     pub(crate) fn take() -> Scratch {
-        let mut buffer = SCRATCHES.with_borrow_mut(Kept::take);
+        let mut buffer = SCRATCHES.with_borrow_mut(FreeBuffers::take);
         buffer.clear();
         Scratch(buffer)
     }
@@ -103,7 +103,7 @@ impl Piece {
     /// Takes a buffer. Never inlined, like [`Scratch::take`].
     #[inline(never)]
     pub(crate) fn take(length: usize) -> Piece {
-        let mut bytes = PIECES.with_borrow_mut(Kept::take);
+        let mut bytes = PIECES.with_borrow_mut(FreeBuffers::take);
         if bytes.len() < length {
             bytes.resize(length, 0);
         }

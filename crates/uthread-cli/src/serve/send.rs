@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use uthread::fs::File;
 
-use super::cache::Kept;
+use super::cache::CachedFile;
 use super::respond::{Body, Response};
 use super::root::{Content, read_exact_at};
 use super::scratch::Piece;
@@ -36,7 +36,7 @@ pub(crate) fn send(stream: &Stream, out: &mut Vec<u8>, response: &Response) -> i
 /// Sends a head and a range.
 fn send_span(stream: &Stream, out: &mut Vec<u8>, content: &Content, span: Span) -> io::Result<()> {
     match content {
-        Content::Kept(kept) => {
+        Content::Cached(kept) => {
             append_kept(out, kept, span);
             write(stream, out)
         }
@@ -63,7 +63,7 @@ fn send_at_once(stream: &Stream, head: &[u8], file: &File, span: Span) -> io::Re
 fn send_part(stream: &Stream, out: &mut Vec<u8>, content: &Content, span: Span) -> io::Result<()> {
     let file = match content {
         Content::File(file) => file,
-        Content::Kept(kept) => {
+        Content::Cached(kept) => {
             append_kept(out, kept, span);
             return if out.len() as u64 >= INLINE_BYTES_MAX {
                 write(stream, out).map(|()| out.clear())
@@ -83,7 +83,7 @@ fn send_part(stream: &Stream, out: &mut Vec<u8>, content: &Content, span: Span) 
     send_file(stream, file, span)
 }
 
-fn append_kept(out: &mut Vec<u8>, kept: &Kept, span: Span) {
+fn append_kept(out: &mut Vec<u8>, kept: &CachedFile, span: Span) {
     let start = span.offset as usize;
     out.extend_from_slice(&kept.image().content()[start..][..span.bytes as usize]);
 }

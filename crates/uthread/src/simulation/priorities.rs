@@ -71,7 +71,9 @@ fn flood(seed: u64, workers: usize, mode: Mode, counts: [usize; 3], turns: usize
     log.truncate(turns);
     let all: usize = counts.iter().sum();
     let begun = (0..all).map(|fiber| log.iter().position(|turn| turn.fiber == fiber));
-    let begun = begun.map(|begun| begun.expect("each fiber has a turn")).max();
+    let begun = begun
+        .map(|begun| begun.expect("each fiber has a turn"))
+        .max();
     log.split_off(begun.expect("there are fibers"))
 }
 

@@ -80,7 +80,10 @@ fn the_monitor_misses_no_fiber_as_it_goes_to_sleep() {
         sleep(&mut simulation);
         assert!(monitor.is_needed(), "a fiber has run");
         assert!(monitor.take_turn(now).1.is_some(), "a request follows");
-        assert!(!monitor.is_needed(), "the monitor does not sleep until the request");
+        assert!(
+            !monitor.is_needed(),
+            "the monitor does not sleep until the request"
+        );
         fiber.thread().unpark();
         sleep(&mut simulation);
         simulation.shut_down();
@@ -110,9 +113,13 @@ fn the_stack_pointer_is_found_below_the_frames_of_a_waiting_fiber() {
     let control = joinable.fiber().control();
     // SAFETY: the fiber has parked, and its worker, which is on this thread, does not run.
     let early = unsafe { control.unused_stack() };
-    assert_eq!(early, None, "the fiber was not suspended since the previous call");
+    assert_eq!(
+        early, None,
+        "the fiber was not suspended since the previous call"
+    );
     // SAFETY: as before.
-    let pages = unsafe { control.unused_stack() }.expect("the previous call found the fiber suspended");
+    let pages =
+        unsafe { control.unused_stack() }.expect("the previous call found the fiber suspended");
     let below = address.load(Ordering::Relaxed).checked_sub(pages.end);
     let below = below.expect("the variable is in use");
     assert!(

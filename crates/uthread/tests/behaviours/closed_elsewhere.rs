@@ -148,5 +148,8 @@ fn check_next(place: Place, former: Maker, next: Maker) {
     assert_eq!(reading.join().unwrap().unwrap(), [b'x'; 2 * MESSAGES]);
     drop(runtime);
     let stale = stale.join();
-    assert!(!stale.is_ok_and(|result| result.is_ok()), "the read got bytes of the new file");
+    assert!(
+        !stale.is_ok_and(|result| result.is_ok()),
+        "the read got bytes of the new file"
+    );
 }

@@ -204,7 +204,10 @@ fn a_wait_for_permits_ends_with_its_time(place: Place) {
         let permit = semaphore.acquire_timeout(Duration::MAX).unwrap();
         assert!(semaphore.acquire_timeout(Duration::ZERO).is_none());
         drop(permit);
-        assert!(semaphore.try_acquire().is_some(), "the permit is not free, but no fiber waits");
+        assert!(
+            semaphore.try_acquire().is_some(),
+            "the permit is not free, but no fiber waits"
+        );
     });
 }
 

@@ -190,7 +190,10 @@ fn a_mutex_that_is_taken_again_at_once_is_handed_over(place: Place) {
             yield_now();
             drop(guard);
             guard = mutex.lock().unwrap();
-            assert!(begin.elapsed() < Duration::from_secs(10), "the fiber starves");
+            assert!(
+                begin.elapsed() < Duration::from_secs(10),
+                "the fiber starves"
+            );
         }
     });
 }

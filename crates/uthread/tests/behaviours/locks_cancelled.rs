@@ -112,7 +112,7 @@ fn a_destructor_of_a_cancelled_fiber_takes_locks(place: Place) {
     };
     fiber.cancel();
     let_others_run(&runtime);
-    assert!(!fiber.is_finished(), "the fiber does not wait for the mutex");
+    assert!(!fiber.is_finished(), "the fiber does not wait");
     drop(guard);
     assert!(is_cancelled(fiber));
     // Guards that were taken by one that unwinds already do not poison.
@@ -228,7 +228,10 @@ fn in_a_destructor_a_cancelled_wait_keeps_its_promises(place: Place) {
         let _in_drop = InDrop(|| {
             let guard = theirs.mutex.lock().unwrap();
             let guard = theirs.changed.wait(guard).unwrap();
-            assert!(theirs.mutex.try_lock().is_err(), "the fiber does not have the mutex again");
+            assert!(
+                theirs.mutex.try_lock().is_err(),
+                "the fiber lacks the mutex"
+            );
             drop(guard);
             theirs.barrier.wait();
             assert!(theirs.semaphore.acquire_timeout(HOUR).is_none());
@@ -319,7 +322,7 @@ fn a_notification_before_the_cancellation_counts(place: Place) {
         let [first, second] = waiting;
         shared.changed.notify_one();
         first.cancel();
-        assert!(first.join().is_ok(), "the first waiter was notified, but has failed");
+        assert!(first.join().is_ok(), "the notified waiter failed");
         assert!(!second.is_finished());
         // And one that was not is passed over.
         let theirs = Arc::clone(&shared);

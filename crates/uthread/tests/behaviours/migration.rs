@@ -90,7 +90,10 @@ fn goes_on_elsewhere(place: Place, waits: impl FnOnce(&dyn Fn(), &Arc<AtomicBool
             place.has_own_tls() || workers[0] == workers[1],
             "the fiber did not begin on the worker that was kept then"
         );
-        assert_ne!(workers[1], workers[2], "the fiber did not continue elsewhere");
+        assert_ne!(
+            workers[1], workers[2],
+            "the fiber did not continue elsewhere"
+        );
     });
 }
 

@@ -133,7 +133,10 @@ fn items_before_a_stop_are_taken_after_it(place: Place) {
         let mut accepted = vec![connections.next().unwrap()];
         connections.stop();
         accepted.extend(connections.by_ref());
-        assert!(connections.next().is_none(), "the operation is not begun again");
+        assert!(
+            connections.next().is_none(),
+            "the operation is not begun again"
+        );
         drop(connections);
         // Where there is no ring all of them are here.
         while accepted.len() < clients.len() {

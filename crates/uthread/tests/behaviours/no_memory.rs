@@ -87,7 +87,10 @@ impl NoMemory {
 }
 
 fn assert_refused<T>(fiber: JoinHandle<T>) {
-    let payload = fiber.join().err().expect("the fiber was refused, but it has run");
+    let payload = fiber
+        .join()
+        .err()
+        .expect("the fiber was refused, but it has run");
     let message = payload.downcast::<String>().unwrap();
     assert!(
         message.starts_with("uthread: no stack for a fiber: "),

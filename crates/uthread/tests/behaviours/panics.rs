@@ -188,7 +188,10 @@ fn a_panic_in_an_inner_scope_reaches_the_outer_one(place: Place) {
                 assert!(inner.join().is_err());
             });
         });
-        assert!(outcome.is_ok(), "the fiber was joined, but its panic went on");
+        assert!(
+            outcome.is_ok(),
+            "the fiber was joined, but its panic went on"
+        );
     });
 }
 

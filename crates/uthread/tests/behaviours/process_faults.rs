@@ -132,7 +132,11 @@ fn a_number_that_means_another_process(place: Place) {
         let mut other = child_with_number(child.id(), &reader);
         assert_eq!(errno(child.kill()), Errno::SRCH);
         assert_eq!(errno(child.wait()), Errno::CHILD);
-        assert_eq!(other.try_wait().unwrap(), None, "the other process was killed");
+        assert_eq!(
+            other.try_wait().unwrap(),
+            None,
+            "the other process was killed"
+        );
     });
 }
 

@@ -293,7 +293,10 @@ fn a_thousand_cancelled_calls_leave_no_file(place: Place) {
         for call in calls {
             match call.join() {
                 Ok(errno) => assert_eq!(errno, Errno::CANCELED),
-                Err(payload) => assert!(payload.is::<Cancelled>(), "the call had not begun, but has another payload"),
+                Err(payload) => assert!(
+                    payload.is::<Cancelled>(),
+                    "the call had not begun, but has another payload"
+                ),
             }
         }
     }

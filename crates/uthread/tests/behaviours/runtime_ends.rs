@@ -181,7 +181,10 @@ fn blocked_fibers_are_named_and_abandoned(place: Place) {
         drop(runtime);
         assert!(fibers.into_iter().all(is_cancelled));
         drop(held);
-        assert!(shared.try_lock().is_ok(), "the lock was handed to an ended fiber");
+        assert!(
+            shared.try_lock().is_ok(),
+            "the lock was handed to an ended fiber"
+        );
     });
     if let Some(lines) = lines {
         // A child that had not started has ended with its scope; one that has is named with its

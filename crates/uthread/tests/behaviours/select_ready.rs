@@ -92,7 +92,7 @@ where
     let (sender, receiver) = channel();
     let choose = move || {
         select! {
-            readable(fd) => panic!("the socket is readable, but nothing was written"),
+            readable(fd) => panic!("readable, but nothing was written"),
             recv(&receiver) -> value => value,
         }
     };
@@ -129,8 +129,8 @@ fn arms_that_are_not_ready_are_not_chosen(place: Place) {
         assert!(!is_readable(&ours) && !is_writable(&ours));
         let start = Instant::now();
         select! {
-            readable(&ours) => panic!("the socket is readable, but nothing was written"),
-            writable(&ours) => panic!("the socket is writable, but its buffer is full"),
+            readable(&ours) => panic!("readable, but nothing was written"),
+            writable(&ours) => panic!("writable, but its buffer is full"),
             default(SOON) => assert!(start.elapsed() >= SOON),
         }
         select! {
@@ -226,7 +226,7 @@ fn one_socket_may_be_waited_for_both_ways(place: Place) {
             select! {
                 readable(&ours) -> ready => ready.map(|()| "readable"),
                 writable(&ours) -> ready => ready.map(|()| "writable"),
-                after(HANG) => panic!("the socket is neither readable nor writable"),
+                after(HANG) => panic!("neither readable nor writable"),
             }
         };
         let write = || (&peer).write_all(b"x").unwrap();
@@ -284,7 +284,7 @@ fn another_case_may_come_first_and_takes_no_readiness_along(place: Place) {
             let choose = move || {
                 select! {
                     recv(&mut settled) -> value => value,
-                    readable(socket) => panic!("the socket is readable, but nothing was written"),
+                    readable(socket) => panic!("readable, but nothing was written"),
                 }
             };
             let send = || settle.send(round).unwrap();
@@ -384,7 +384,7 @@ fn several_may_wait_for_one_socket(place: Place) {
             .collect();
         for _ in 0..CONNECTIONS {
             TcpStream::connect(address).unwrap();
-            accepted.recv_timeout(HANG).expect("the connection was not accepted");
+            accepted.recv_timeout(HANG).expect("not accepted");
         }
         for (accepts, stop) in accepting {
             drop(stop);
@@ -398,7 +398,7 @@ fn a_wait_ends_in_time(place: Place) {
         let (ours, mut peer) = pair();
         let start = Instant::now();
         select! {
-            readable(&ours) => panic!("the socket is readable, but nothing was written"),
+            readable(&ours) => panic!("readable, but nothing was written"),
             after(SOON) => assert!(start.elapsed() >= SOON),
         }
         let mut ready = arms::readable(&ours);
@@ -438,7 +438,7 @@ fn nothing_is_left_of_many_choices(place: Place) {
                     another_comes_first(place, socket, round);
                 }
                 select! {
-                    readable(socket) => panic!("the socket is readable, but nothing was written"),
+                    readable(socket) => panic!("readable, but nothing was written"),
                     after(Duration::from_micros(1)) => {}
                 }
             };

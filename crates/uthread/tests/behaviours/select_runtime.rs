@@ -172,7 +172,10 @@ fn a_choice_meets_calls_that_do_not_wait(place: Place) {
         }
     });
     assert_eq!(sender.try_send(2), Ok(()), "to the receiver that chooses");
-    assert!(sender.try_send(3).is_err(), "the channel takes more than one");
+    assert!(
+        sender.try_send(3).is_err(),
+        "the channel takes more than one"
+    );
     let (value, receiver) = chosen.join().unwrap();
     assert_eq!(value, Ok(2));
     assert_eq!(sender.try_send(4), Err(TrySendError::Full(4)));

@@ -112,14 +112,26 @@ fn a_change_is_seen_once_by_each_receiver(place: Place) {
         sender.send(2).unwrap();
         let mut third = second.clone();
         let fourth = sender.subscribe();
-        assert_eq!(fourth.has_changed(), Ok(false), "a new receiver has not seen the value");
+        assert_eq!(
+            fourth.has_changed(),
+            Ok(false),
+            "a new receiver has not seen the value"
+        );
         assert_eq!(*first.borrow(), 2);
-        assert_eq!(first.has_changed(), Ok(true), "a look has marked the value as seen");
+        assert_eq!(
+            first.has_changed(),
+            Ok(true),
+            "a look has marked the value as seen"
+        );
         assert_eq!(first.changed().as_deref(), Ok(&2));
         assert_eq!(first.has_changed(), Ok(false));
         assert_eq!(*second.borrow_and_update(), 2);
         assert_eq!(second.has_changed(), Ok(false));
-        assert_eq!(third.changed().as_deref(), Ok(&2), "the value was seen before");
+        assert_eq!(
+            third.changed().as_deref(),
+            Ok(&2),
+            "the value was seen before"
+        );
         sender.send(2).unwrap();
         assert_eq!(first.has_changed(), Ok(true), "also if it is equal");
     });

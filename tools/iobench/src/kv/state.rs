@@ -14,7 +14,7 @@ const FREE_MIN: usize = 4;
 
 /// Where the newest record of a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) block: usize,
     pub(super) version: u64,
 }
@@ -49,7 +49,7 @@ pub(super) struct Group {
 }
 
 pub(super) struct State {
-    index: HashMap<u64, Place>,
+    index: HashMap<u64, Position>,
     /// The key whose newest record a block has.
     owners: Vec<Option<u64>>,
     segments: Vec<Segment>,
@@ -88,7 +88,7 @@ impl State {
         }
     }
 
-    pub(super) fn find(&self, key: u64) -> Option<Place> {
+    pub(super) fn find(&self, key: u64) -> Option<Position> {
         self.index.get(&key).copied()
     }
 
@@ -173,7 +173,7 @@ impl State {
     }
 
     fn insert(&mut self, key: u64, version: u64, block: usize) {
-        if let Some(old) = self.index.insert(key, Place { block, version }) {
+        if let Some(old) = self.index.insert(key, Position { block, version }) {
             self.owners[old.block] = None;
             self.segments[old.block / SEGMENT_BLOCKS].live -= 1;
         }

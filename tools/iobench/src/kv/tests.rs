@@ -16,7 +16,9 @@ fn file() -> Option<NamedTempFile> {
     let program = std::env::current_exe().unwrap();
     let file = NamedTempFile::new_in(program.parent().unwrap()).unwrap();
     file.as_file().set_len(BLOCKS * BLOCK_BYTES as u64).unwrap();
-    crate::place::buffer(file.as_file()).is_ok().then_some(file)
+    crate::test_files::buffer(file.as_file())
+        .is_ok()
+        .then_some(file)
 }
 
 fn load(path: PathBuf, depth: usize) -> Load {

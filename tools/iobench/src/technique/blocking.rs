@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use super::{Work, call};
 use crate::blocks;
-use crate::place;
 use crate::tally::Tally;
+use crate::test_files;
 
 pub(super) fn perform(work: &Work) -> io::Result<Tally> {
-    let mut buffer = place::buffer(&work.file)?;
+    let mut buffer = test_files::buffer(&work.file)?;
     let mut tally = Tally::new();
     while let Some(request) = work.walk.next() {
         blocks::prepare(request, &mut buffer);

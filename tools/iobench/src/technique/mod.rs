@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::blocks::BLOCK_BYTES;
 use crate::load::Load;
-use crate::place::open_direct;
 use crate::tally::Tally;
+use crate::test_files::open_direct;
 use crate::walk::{Request, Walk};
 use engine::drive;
 use fibers::Fibers;

@@ -11,7 +11,7 @@ use uthread::fs::AlignedBuffer;
 
 use super::call;
 use super::engine::{Done, Engine};
-use crate::place;
+use crate::test_files;
 use crate::walk::Request;
 
 struct Task {
@@ -45,7 +45,7 @@ impl Pool {
             thread::Builder::new().spawn(move || serve(&file, &waiting, &finish))
         };
         let threads = (0..depth).map(start).collect::<io::Result<_>>()?;
-        let buffers = (0..depth).map(|_| place::buffer(file).map(Some));
+        let buffers = (0..depth).map(|_| test_files::buffer(file).map(Some));
         Ok(Pool {
             buffers: buffers.collect::<io::Result<_>>()?,
             tasks: Some(tasks),

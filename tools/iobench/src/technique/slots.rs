@@ -9,7 +9,7 @@ use std::mem;
 
 use uthread::fs::AlignedBuffer;
 
-use crate::place;
+use crate::test_files;
 
 /// Buffers of one block each, with the alignment of a file.
 pub(super) struct Slots {
@@ -19,7 +19,7 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn new(file: &File, count: usize) -> io::Result<Slots> {
-        let buffers = (0..count).map(|_| place::buffer(file));
+        let buffers = (0..count).map(|_| test_files::buffer(file));
         Ok(Slots {
             buffers: buffers.collect::<io::Result<_>>()?,
             is_lent: vec![false; count],

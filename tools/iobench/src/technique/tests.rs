@@ -23,7 +23,7 @@ fn file() -> Option<NamedTempFile> {
         file.as_file().write_all_at(&bytes, offset(block)).unwrap();
     }
     file.as_file().sync_all().unwrap();
-    match crate::place::buffer(file.as_file()) {
+    match crate::test_files::buffer(file.as_file()) {
         Ok(_) => Some(file),
         Err(error) => {
             println!("not tested: {error}");

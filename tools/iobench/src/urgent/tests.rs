@@ -26,7 +26,9 @@ fn file() -> Option<NamedTempFile> {
         let offset = block * BLOCK_BYTES as u64;
         file.as_file().write_all_at(&bytes, offset).unwrap();
     }
-    crate::place::buffer(file.as_file()).is_ok().then_some(file)
+    crate::test_files::buffer(file.as_file())
+        .is_ok()
+        .then_some(file)
 }
 
 fn load(files: Vec<PathBuf>, pattern: Pattern) -> Load {

@@ -107,8 +107,14 @@ fn an_interrupted_run_continues() {
     let stop = AtomicBool::new(false);
     let (found, measured) = run_for_three(asked(&["a", "b"], None), &journal, &stop);
     assert_eq!((measured, found.measurements()), (9, 15));
-    assert!(found.panels[1].rounds(0, 1).is_empty(), "a cell that does not apply has rounds");
-    assert!(found.panels[0].rounds(0, 2).is_empty(), "a missing cell has rounds");
+    assert!(
+        found.panels[1].rounds(0, 1).is_empty(),
+        "a cell that does not apply has rounds"
+    );
+    assert!(
+        found.panels[0].rounds(0, 2).is_empty(),
+        "a missing cell has rounds"
+    );
     let (again, measured) = run_for_three(asked(&["a", "b"], None), &journal, &stop);
     assert_eq!((measured, again), (0, found));
 
@@ -141,7 +147,10 @@ fn a_study_has_the_facts_of_its_first_day() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal");
     let run = |stop| run_for_three(asked(&["a"], None), &journal, &AtomicBool::new(stop));
-    assert!(run(true).0.facts.is_empty(), "a study that did not begin has facts");
+    assert!(
+        run(true).0.facts.is_empty(),
+        "a study that did not begin has facts"
+    );
     let facts = run(false).0.facts;
     assert_eq!((&*facts[0].0, &*facts[1].0), ("date", "uthread"));
     // Continued on another day, it keeps the day on which it began.

@@ -19,7 +19,7 @@ use crate::batch;
 use crate::contents::CHUNK_BYTES;
 use crate::directory::Directory;
 use crate::idleness::Times;
-use crate::output::Place;
+use crate::output::Destination;
 use crate::page::Page;
 use crate::plan::{Mode, is_stdin};
 use crate::printer::{Found, Printer};
@@ -50,7 +50,7 @@ pub(crate) fn add_task<'scope>(
     let (number, matcher) = search.readers().start();
     scope.spawn(move || {
         let _stop = StopOnPanic(search);
-        Reader::new(search, Place::Any(number), matcher).run_one(scope, task);
+        Reader::new(search, Destination::Any(number), matcher).run_one(scope, task);
     });
 }
 
@@ -91,7 +91,7 @@ fn read<'scope>(search: &'scope Search<'_>, scope: &'scope Scope<'scope, '_>) {
         return search.queue.leave();
     };
     let _stop = StopOnPanic(search);
-    Reader::new(search, Place::Any(number), matcher).run(scope);
+    Reader::new(search, Destination::Any(number), matcher).run(scope);
 }
 
 /// Ends the search if a reader panics: the others would wait for its work.
@@ -118,7 +118,7 @@ struct Reader<'a> {
     batch: Option<AlignedBuffer>,
     path: PathBuf,
     /// Where results go if they are not ordered.
-    place: Place,
+    destination: Destination,
     printed_at: Instant,
     /// When the reader has taken its last files.
     since: SystemTime,
@@ -128,8 +128,12 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(search: &'a Search<'a>, place: Place, matcher: Arc<RegexMatcher>) -> Reader<'a> {
-        let page = Page::new(search.output, place, search.plan.print.colors);
+    fn new(
+        search: &'a Search<'a>,
+        destination: Destination,
+        matcher: Arc<RegexMatcher>,
+    ) -> Reader<'a> {
+        let page = Page::new(search.output, destination, search.plan.print.colors);
         Reader {
             search,
             matcher,
@@ -138,7 +142,7 @@ impl<'a> Reader<'a> {
             buffer: None,
             batch: None,
             path: PathBuf::new(),
-            place,
+            destination,
             printed_at: Instant::now(),
             since: SystemTime::UNIX_EPOCH,
             waits: 0,
@@ -248,10 +252,10 @@ impl<'a> Reader<'a> {
         {
             return self.list(scope, Directory::of(root));
         }
-        let place = task.position.map_or(self.place, Place::Ordered);
+        let destination = task.position.map_or(self.destination, Destination::Ordered);
         self.set_path(&task.target);
         let page = self.printer.page();
-        page.place = place;
+        page.destination = destination;
         let before = page.text.len();
         if let Some(separator) = &self.search.plan.print.separator
             && before > 0
@@ -266,11 +270,11 @@ impl<'a> Reader<'a> {
             if page.text.len() == empty {
                 page.text.truncate(before);
             }
-            if place != self.place {
+            if destination != self.destination {
                 page.print();
             }
         }
-        page.place = self.place;
+        page.destination = self.destination;
         match result {
             Ok(found) => self.search.found(&found),
             // The search ends, for example as stdout is closed.

@@ -13,7 +13,11 @@ fn counters_are_served_at_an_address_of_their_own() {
         let args = ["--counters", "127.0.0.1:0", "--driver", driver];
         let program = Program::serve(&[("a", "hello")], &args);
         assert_eq!(program.get("/a").text(), "hello");
-        assert_eq!(program.get("/metrics").status, 404, "the counters are public");
+        assert_eq!(
+            program.get("/metrics").status,
+            404,
+            "the counters are public"
+        );
 
         let counted = program.counted();
         assert_eq!(counted.status, 200);

@@ -66,7 +66,10 @@ impl Both {
         let start = Instant::now();
         let mut found = None;
         while found.is_none() {
-            assert!(start.elapsed() < TEST_TIMEOUT, "the operation never completed");
+            assert!(
+                start.elapsed() < TEST_TIMEOUT,
+                "the operation never completed"
+            );
             self.driver.wait(Some(Duration::from_millis(100)));
             self.completions
                 .reap(1, &mut |_, completion| found = Some(completion.result));

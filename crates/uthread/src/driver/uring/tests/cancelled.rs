@@ -315,7 +315,9 @@ fn an_entry_that_does_not_end_is_cancelled_ever_more_rarely() {
             count += 1;
             cancellations.on_answer(token, -libc::EALREADY, now);
         }
-        now += cancellations.next(|| now).expect("the cancellation has not ended");
+        now += cancellations
+            .next(|| now)
+            .expect("the cancellation has not ended");
     }
     assert!((10..30).contains(&count), "{count} times");
     cancellations.on_end(token);

@@ -55,7 +55,10 @@ fn operations_that_cannot_be_polled_complete() {
         assert_eq!(wait_for(&mut ring, &mut completions, 1), [(2, 4096)]);
         assert_eq!(read.0, written.0);
         if flags.is_empty() {
-            assert!(!state.may_poll_device(), "the device is polled after a failed attempt");
+            assert!(
+                !state.may_poll_device(),
+                "the device is polled after a failed attempt"
+            );
         }
         let devices = ring.ring.devices.as_ref().unwrap();
         assert!(!devices.is_busy(), "the worker may sleep");
@@ -84,7 +87,10 @@ fn direct_reads_are_due_at_once() {
             assert_eq!(start, Start::Pending);
             assert_eq!(ring.is_flush_due(), is_direct);
             ring.flush();
-            assert!(!ring.is_flush_due(), "an operation that was handed over waits for a flush");
+            assert!(
+                !ring.is_flush_due(),
+                "an operation that was handed over waits for a flush"
+            );
             assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 0)]);
         }
     }

@@ -5,14 +5,14 @@ use uthread_report::Unavailable;
 use uthread_report::machine::allowed_cpus;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct CpuSplit {
     pub(crate) server_cpus: Vec<usize>,
     pub(crate) load_cpus: Vec<usize>,
 }
 
-impl Place {
+impl CpuSplit {
     /// Gives each worker a CPU and the load the rest, or all CPUs to both where there are too few.
-    pub(crate) fn apart_or_shared(workers: usize) -> Result<Place> {
+    pub(crate) fn apart_or_shared(workers: usize) -> Result<CpuSplit> {
         divide(&allowed_cpus()?, workers)
     }
 
@@ -39,7 +39,7 @@ impl Place {
     }
 }
 
-fn divide(allowed: &[usize], workers: usize) -> Result<Place> {
+fn divide(allowed: &[usize], workers: usize) -> Result<CpuSplit> {
     let (server, load) = match allowed.split_at_checked(workers) {
         Some((server, load)) if !load.is_empty() => (server, load),
         Some(_) => (allowed, allowed),
@@ -49,7 +49,7 @@ fn divide(allowed: &[usize], workers: usize) -> Result<Place> {
             return Err(Unavailable(reason).into());
         }
     };
-    Ok(Place {
+    Ok(CpuSplit {
         server_cpus: server.to_vec(),
         load_cpus: load.to_vec(),
     })
@@ -62,12 +62,12 @@ mod tests {
     #[test]
     fn the_load_gets_the_cpus_that_the_server_leaves_or_shares_all() {
         let check = |allowed: &[usize], workers, server: &[usize], load: &[usize], words: &str| {
-            let place = divide(allowed, workers).unwrap();
+            let split = divide(allowed, workers).unwrap();
             assert_eq!(
-                (&place.server_cpus[..], &place.load_cpus[..]),
+                (&split.server_cpus[..], &split.load_cpus[..]),
                 (server, load)
             );
-            assert_eq!(place.describe(workers), words);
+            assert_eq!(split.describe(workers), words);
         };
         check(
             &[0, 1],

@@ -30,14 +30,14 @@ const WRITE_BYTES: usize = 1024 * 1024;
 const SECTOR_BYTES: u64 = 512;
 
 /// The files to be measured, written and checked.
-pub struct Place {
+pub struct TestFiles {
     files: Vec<File>,
     pub(crate) device: Device,
     mib: u64,
     described: String,
 }
 
-impl Place {
+impl TestFiles {
     /// Writes so many files of this size into a directory.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Place {
         mib: u64,
         seed: u64,
         stop: &AtomicBool,
-    ) -> Result<Place> {
+    ) -> Result<TestFiles> {
         // A write beyond the limit of a file's size fails instead of ending the process.
         signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))
             .context("ignore SIGXFSZ")?;
@@ -77,7 +77,7 @@ impl Place {
         let metadata = fs::metadata(dir).with_context(|| format!("look at {}", dir.display()))?;
         let device = Device::of(metadata.dev());
         let described = device.describe(dir);
-        Ok(Place {
+        Ok(TestFiles {
             files,
             device,
             mib,
