@@ -18,20 +18,19 @@ pub(crate) const SEED: u64 = 42;
 /// Factor by which a workload that scales gains at least if the workers double.
 const SCALING_MIN: f64 = 1.4;
 
-/// The remedies, with a name for the tables.
+/// The scheduler as it is, before, and with remedies, with a name for the tables.
 pub(crate) const REMEDIES: [(&str, Remedy); 4] = [
     ("as it is", AS_IT_IS),
     (
-        "deques looked at before they are pinned",
+        "without a look at a deque before it is pinned",
         Remedy {
-            looks_first: true,
+            pins_empty: true,
             ..AS_IT_IS
         },
     ),
     (
-        "and one `Idle` per 16 workers",
+        "one `Idle` per 16 workers",
         Remedy {
-            looks_first: true,
             group: 16,
             ..AS_IT_IS
         },
@@ -39,15 +38,15 @@ pub(crate) const REMEDIES: [(&str, Remedy); 4] = [
     (
         "and a hint in place of scans",
         Remedy {
-            looks_first: true,
             group: 16,
             has_hint: true,
+            ..AS_IT_IS
         },
     ),
 ];
 
 const AS_IT_IS: Remedy = Remedy {
-    looks_first: false,
+    pins_empty: false,
     group: 0,
     has_hint: false,
 };

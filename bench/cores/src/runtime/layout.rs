@@ -13,8 +13,8 @@ pub(super) const LINE_BYTES: usize = 64;
 /// A change of the scheduler whose effect the model shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Remedy {
-    /// Looks whether a deque is empty before it pins the epoch to steal from it.
-    pub(crate) looks_first: bool,
+    /// Pins the epoch to steal from a deque without a look whether it is empty.
+    pub(crate) pins_empty: bool,
     /// Number of workers that share an `Idle`; all of them if it is zero.
     pub(crate) group: usize,
     /// Keeps a count of deques and handed fibers on a line of its own, which is read in place of

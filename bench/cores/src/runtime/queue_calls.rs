@@ -52,13 +52,12 @@ impl Calls<'_> {
         Some(fiber)
     }
 
-    /// Models `Stealer::steal_batch_and_pop` of crossbeam-deque: the front, a pin, the back; a
-    /// buffer and an exchange of the front if there is something. Moves half of the fibers, or a
-    /// batch.
+    /// Models `Stealer::is_empty` of crossbeam-deque, and `steal_batch_and_pop` if it is not: a
+    /// pin, a buffer and an exchange of the front. Moves half of the fibers, or a batch.
     pub(super) fn steal(&mut self, victim: usize) -> bool {
         let count = self.runtime.workers[victim].deque.len();
         self.look_at_deque(victim);
-        if self.runtime.remedy.looks_first && count == 0 {
+        if count == 0 && !self.runtime.remedy.pins_empty {
             return false;
         }
         self.pin();

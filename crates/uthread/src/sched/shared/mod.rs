@@ -290,11 +290,14 @@ impl Shared {
 
     /// Steals half of the fibers in another worker's deque. Returns one, and puts the others into
     /// `new`.
+    ///
+    /// A look at an empty deque is cheaper than an attempt, which pins the epoch.
     pub(in crate::sched) fn steal(&self, thief: usize, new: &NewFibers) -> Option<FiberRef> {
         let deque = new.deque()?;
         take(|| {
             self.victims(thief)
                 .filter_map(|victim| victim.new.stealer())
+                .filter(|stealer| !stealer.is_empty())
                 .map(|stealer| stealer.steal_batch_and_pop(deque))
                 .collect()
         })
@@ -316,6 +319,7 @@ impl Shared {
         take(|| {
             self.victims(thief)
                 .filter_map(|victim| victim.steal_handle.as_ref())
+                .filter(|steal_handle| !steal_handle.queue.is_empty())
                 .map(|steal_handle| steal_handle.queue.steal_batch_and_pop(queue))
                 .collect()
         })
