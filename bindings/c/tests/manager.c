@@ -1,4 +1,6 @@
-/* Tests of the ring manager, as a program in C would use it. The argument is the number of the driver. */
+/* Tests of the ring manager, as a program in C would use it. The argument is the number of the driver, or `polling`
+   and a number of rounds: 100,000 of them make the kernel's thread fall asleep as often as an hour of a server that
+   is idle 28 times a second. */
 
 #define _GNU_SOURCE
 
@@ -422,8 +424,54 @@ static void measure(long count, int in_flight) {
     printf("%d in flight: %.0f requests a second\n", in_flight, count / seconds);
 }
 
+/* Largest number of requests of one thread at once, which is beyond the size of a batch. */
+#define BURST 32
+
+/* The thread of the kernel sleeps after this time without a request. */
+#define POLLING_MS 1
+
+static pthread_barrier_t all_pause;
+static long rounds;
+
+/* All threads submit at once, and pause at once, for up to twice as long as the kernel polls: so requests come
+   while it polls, while it falls asleep, and while it sleeps. */
+static void *submit_and_pause(void *seed) {
+    unsigned state = (uintptr_t)seed;
+    struct io_uring_sqe nop = entry_of(IORING_OP_NOP, -1, NULL, 0);
+    struct waiter waiters[BURST];
+    for (long round = 0; round < rounds; round++) {
+        int burst = 1 + rand_r(&state) % BURST;
+        for (int index = 0; index < burst; index++) submit(&waiters[index], &nop);
+        for (int index = 0; index < burst; index++) CHECK(end_of(&waiters[index]) == 0);
+        pthread_barrier_wait(&all_pause);
+        usleep(round * 7919 % (2000 * POLLING_MS));
+    }
+    return NULL;
+}
+
+static int kernel_polling_misses_no_request(void) {
+    uthread_options options = {.driver = UTHREAD_DRIVER_URING, .kernel_polling_ms = POLLING_MS};
+    int created = uthread_manager_create(&options, &manager);
+    if (created != 0) {
+        printf("no kernel polling: %s\n", strerror(-created));
+        return 77;
+    }
+    pthread_t threads[THREADS];
+    pthread_barrier_init(&all_pause, NULL, THREADS);
+    for (uintptr_t index = 0; index < THREADS; index++)
+        pthread_create(&threads[index], NULL, submit_and_pause, (void *)(index + 1));
+    for (int index = 0; index < THREADS; index++) pthread_join(threads[index], NULL);
+    uthread_manager_close(manager);
+    return 0;
+}
+
 int main(int count, char **arguments) {
     CHECK(count >= 2);
+    if (strcmp(arguments[1], "polling") == 0) {
+        CHECK(count == 3);
+        rounds = atol(arguments[2]);
+        return kernel_polling_misses_no_request();
+    }
     uthread_options options = {.driver = atoi(arguments[1])};
     uthread_options unknown = {.driver = 9};
     CHECK(uthread_manager_create(&unknown, &manager) == -EINVAL);

@@ -7,6 +7,9 @@ use std::process::Command;
 /// The exit status of a program that finds no ring here.
 const SKIPPED: i32 = 77;
 
+/// Rounds of requests and pauses, of 1 ms on average.
+const POLLING_ROUNDS: &str = "1000";
+
 /// Returns the folder of the libraries that cargo has built with this test.
 fn libraries() -> PathBuf {
     let own = env::current_exe().unwrap();
@@ -50,5 +53,17 @@ fn programs_in_c_pass_on_each_driver() {
             Some(SKIPPED) if driver == "1" => eprintln!("not checked: there is no ring here"),
             code => assert_eq!(code, Some(0), "driver {driver}"),
         }
+    }
+}
+
+#[test]
+fn kernel_polling_misses_no_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path());
+    let mut polling = Command::new(&program);
+    polling.args(["polling", POLLING_ROUNDS]);
+    match polling.status().unwrap().code() {
+        Some(SKIPPED) => eprintln!("not checked: the kernel refuses to poll"),
+        code => assert_eq!(code, Some(0)),
     }
 }
