@@ -149,7 +149,7 @@ mod tests {
         let day = |day: &str| vec![("date".to_owned(), day.to_owned())];
         (echo.facts, http.facts) = (day("2026-11-22"), day("2026-11-23"));
         let lines = markdown(&results);
-        assert_eq!(lines.len(), 2 + 3 + 2, "{lines:?}");
+        assert_eq!(lines.len(), 2 + 2 + 2, "{lines:?}");
         let facts = "Medians, with the ratio's 95 % interval. Those of echo are of date 2026-11-22. Those of http are of date 2026-11-23.";
         assert_eq!(lines.last().unwrap(), facts);
     }
