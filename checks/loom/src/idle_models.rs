@@ -7,10 +7,10 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::check;
-use crate::parts::Ring;
 use crate::runtime::{Runtime, Worker};
 use crate::sched::idle::{Idle, Sleeper};
 use crate::sched::inbox::Inbox;
+use crate::substitutes::Ring;
 
 /// One worker and one or two pushers: three seconds at most.
 const PREEMPTIONS_MAX_OF_ONE: usize = 3;

@@ -33,7 +33,7 @@ mod returned_models;
 
 mod runtime;
 
-mod parts;
+mod substitutes;
 
 mod driver;
 mod fiber;

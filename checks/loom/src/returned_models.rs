@@ -5,7 +5,7 @@ use loom::thread;
 
 use crate::check;
 use crate::driver::returned::Returned;
-use crate::parts::Ring;
+use crate::substitutes::Ring;
 
 /// Imitates `send_to_pool`, `wait` and `reap` of the epoll driver. Catches a result that remains
 /// while the worker sleeps, because the thread that returned it relied on another thread's wake-up.

@@ -6,10 +6,10 @@ use loom::sync::atomic::{AtomicBool, Ordering, fence};
 use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
 
-use crate::parts::{Latch, Queue, Ring};
 use crate::sched::idle::{Idle, Sleeper};
 use crate::sched::inbox::Inbox;
 use crate::sched::reap_gate::ReapGate;
+use crate::substitutes::{Latch, Queue, Ring};
 
 /// `Shared`, with what each worker has in `remotes`.
 pub(crate) struct Runtime {

@@ -6,7 +6,7 @@ use loom::thread;
 
 use crate::check;
 use crate::fiber::wake::WakeToken;
-use crate::parts::Ring;
+use crate::substitutes::Ring;
 
 /// A fiber, and the queue of its worker.
 struct Fiber {

@@ -1,18 +1,18 @@
 //! Kernel threads that fetch submissions: the system calls saved, their sleep and wake-up, and the
 //! reported details.
 
-#[path = "restrict/works.rs"]
-mod works;
+#[path = "restrict/small_program.rs"]
+mod small_program;
 
 use std::fs;
 use std::io::{Read, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use small_program::works;
 use uthread::fs::File;
 use uthread::net::{TcpListener, TcpStream};
 use uthread::{Driver, Runtime, yield_now};
-use works::works;
 
 /// Far beyond what any step takes on a loaded machine: it only turns a hang into a failure.
 const HANG: Duration = Duration::from_secs(30);

@@ -2,14 +2,14 @@
 //! limit it lowers.
 
 mod restrict;
-#[path = "restrict/works.rs"]
-mod works;
+#[path = "restrict/small_program.rs"]
+mod small_program;
 
 use restrict::{become_nobody, restricted};
 use rustix::process::{Resource, Rlimit, setrlimit};
+use small_program::works;
 use uthread::ring::RegisteredBuffer;
 use uthread::{Driver, Runtime};
-use works::works;
 
 const KIB: u64 = 1024;
 

@@ -1,8 +1,8 @@
 //! Restrictions of io_uring as a whole or in part: another mechanism is used, and reported.
 
 mod restrict;
-#[path = "restrict/works.rs"]
-mod works;
+#[path = "restrict/small_program.rs"]
+mod small_program;
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use std::{env, io};
 use restrict::{ENTER, REGISTER, SETUP, become_user, has_ring, refuse, refuse_where, restricted};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+use small_program::works;
 use uthread::fs::File;
 use uthread::ring::{RegisteredBuffer, RegisteredFile};
 use uthread::{Driver, Feature, Runtime};
-use works::works;
 
 /// Set for the processes that this test starts.
 const CHILD: &str = "UTHREAD_TEST_CHILD";

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::fate::{Fate, fate};
+use super::decision::{Decision, decide};
 use super::imports::Tree;
 use super::tokens::Tokens;
 
@@ -134,20 +134,20 @@ impl Port<'_> {
             let Some((token, "std")) = root.root() else {
                 continue;
             };
-            let fates = root.fates();
-            for (token, path, fate) in &fates {
-                if let Fate::Left(remedy) = fate {
+            let decisions = root.decisions();
+            for (token, path, decision) in &decisions {
+                if let Decision::Left(remedy) = decision {
                     self.note(*token, format!("std::{path}").trim_end_matches(':'), remedy);
                 }
             }
-            let ours = fates
+            let ours = decisions
                 .iter()
-                .filter(|(.., fate)| *fate == Fate::Ours)
+                .filter(|(.., decision)| *decision == Decision::Ours)
                 .count();
             if ours == 0 {
                 continue;
             }
-            if ours == fates.len() {
+            if ours == decisions.len() {
                 self.replace(token, token, "uthread");
                 continue;
             }
@@ -209,7 +209,7 @@ impl Port<'_> {
             segments.push(self.tokens.text(end + 1));
             end += 2;
         }
-        match (&segments[..], fate(&segments)) {
+        match (&segments[..], decide(&segments)) {
             (["thread_local"], _) if self.tokens.text(end) == "!" => {
                 self.thread_local(at, end - 1);
             }
@@ -217,9 +217,9 @@ impl Port<'_> {
                 self.replace(at, end - 1, "uthread::local::Key");
             }
             // `std` alone, as in `extern crate std`.
-            ([], _) | (_, Fate::Std) => {}
-            (_, Fate::Ours) => self.replace(at, at, "uthread"),
-            (_, Fate::Left(remedy)) => {
+            ([], _) | (_, Decision::Std) => {}
+            (_, Decision::Ours) => self.replace(at, at, "uthread"),
+            (_, Decision::Left(remedy)) => {
                 self.note(at, &format!("std::{}", segments.join("::")), remedy);
             }
         }

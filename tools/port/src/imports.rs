@@ -7,7 +7,7 @@
 //!
 //! Texts are copied from the source including their comments, so nothing is lost.
 
-use super::fate::{Fate, fate};
+use super::decision::{Decision, decide};
 use super::tokens::Tokens;
 
 /// A branch of an import: `a::b as c`, `a::b::*`, `a::b::{..}` or `{..}`.
@@ -87,10 +87,10 @@ impl<'a> Tree<'a> {
 
     /// Returns the decision for each imported name, with a token of the name and its path after the
     /// root.
-    pub(super) fn fates(&self) -> Vec<(usize, String, Fate)> {
+    pub(super) fn decisions(&self) -> Vec<(usize, String, Decision)> {
         let mut found = Vec::new();
         self.visit(&[], &mut |tree, path| {
-            found.push((tree.first, path.join("::"), fate(path)));
+            found.push((tree.first, path.join("::"), decide(path)));
         });
         found
     }
@@ -118,7 +118,7 @@ impl<'a> Tree<'a> {
 
     fn part_below(&self, above: &[&str], ours: bool) -> Option<String> {
         let Kind::Group(elements) = &self.kind else {
-            let is_ours = fate(&self.whole(above)) == Fate::Ours;
+            let is_ours = decide(&self.whole(above)) == Decision::Ours;
             return (is_ours == ours).then(|| self.text.to_owned());
         };
         let path = self.below(above);

@@ -2,8 +2,9 @@
 //!
 //! [`scan`] finds what may keep a fiber's worker from others: the code behind `uthread audit`.
 //!
-//! Files are processed as `tokens`, so comments and strings stay unchanged. `fate` decides which
-//! paths to replace, `imports` splits imports that need both crates, and `file` combines the edits.
+//! Files are processed as `tokens`, so comments and strings stay unchanged. `decision` decides
+//! which paths to replace, `imports` splits imports that need both crates, and `file` combines the
+//! edits.
 //!
 //! ```
 //! use uthread_port::{Options, port};
@@ -25,7 +26,7 @@ mod file;
 
 mod imports;
 
-mod fate;
+mod decision;
 
 mod scan;
 

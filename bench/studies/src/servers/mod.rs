@@ -23,14 +23,15 @@ use uthread_report::measure::proc;
 
 use crate::peers::Program;
 
-/// A server that has not begun to listen after this long has hung; both need under 100 ms.
+/// A server that has not begun to listen after this long has hung; a working one needs under
+/// 100 ms.
 const START_MAX: Duration = Duration::from_secs(10);
 /// How long a server may take to end itself before it is killed.
 const STOP_MAX: Duration = Duration::from_secs(3);
 /// Interval between two looks at a server that starts or ends.
 const POLL_EVERY: Duration = Duration::from_millis(5);
-/// Another process may take the port between our finding it free and the server binding it; three
-/// times is something else.
+/// Number of attempts to start a server on a free port. Another process may take the port before
+/// the server binds it, but three failures have another cause.
 const PORT_ATTEMPTS_MAX: usize = 3;
 /// Lines of a failed server that are shown; more would bury the message.
 const STDERR_LINES_KEPT: usize = 20;
@@ -58,7 +59,7 @@ impl Server {
         command
             .args(program.prefix)
             .args(arguments)
-            // It would end with its standard input, so that lives as long as the child.
+            // The server exits at the end of its standard input, so `Child` keeps the pipe open.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit());
@@ -104,7 +105,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Only until it has been waited for, its id cannot belong to another process.
+        // The process id of a child that has been waited for may belong to another process.
         if self.has_exited_within(Duration::ZERO) {
             return;
         }
@@ -128,7 +129,7 @@ pub(crate) fn start_listening(mut command: Command) -> Result<Server> {
     let (reader, writer) = io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer);
     let child = command.spawn().context("run taskset")?;
-    // It holds our ends of the pipe, which has an end only without them.
+    // It holds write ends of the pipe: the reader sees the end of the pipe only once they close.
     drop(command);
     let lines = read_lines(Some(reader));
     let mut server = Server::new(child);

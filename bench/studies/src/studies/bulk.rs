@@ -14,8 +14,8 @@ use uthread_report::measure::quiet::Window;
 use uthread_report::results::{Better, Metric, Panel, Point, Subject};
 use uthread_report::study::{Cell, Study};
 
-use super::contest::{AROUND_SECONDS, MIB};
 use super::plan;
+use super::server_study::{AROUND_SECONDS, MIB};
 use crate::alone::{Alone, Measuring};
 
 use crate::cpu_split::CpuSplit;

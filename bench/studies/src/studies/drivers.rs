@@ -9,9 +9,9 @@ use uthread::{Driver, Runtime};
 use uthread_report::results::{Panel, Point, Subject};
 use uthread_report::study::{Cell, Study};
 
-use super::contest::{self, AROUND_SECONDS, metrics_with_memory};
 use super::parse_workers;
 use super::plan;
+use super::server_study::{self, AROUND_SECONDS, metrics_with_memory};
 use crate::alone::Alone;
 use crate::cpu_split::CpuSplit;
 use crate::files::{Files, SMALL};
@@ -90,7 +90,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
                 connections,
             })?
         };
-        let measured = contest::measure(&server, &split, &load, quiet_wait, false)?;
+        let measured = server_study::measure(&server, &split, &load, quiet_wait, false)?;
         Ok(measured.taken_with_memory())
     };
     let seconds_each = (seconds + WARM_UP_SECONDS) as f64 + AROUND_SECONDS;

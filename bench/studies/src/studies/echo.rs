@@ -6,8 +6,8 @@ use uthread_report::results::{Limit, Metric, Panel, Point};
 use uthread_report::study::{Journal, Study};
 use uthread_report::tell;
 
-use super::contest::{AROUND_SECONDS, Contest, OURS, Task, metrics};
 use super::plan;
+use super::server_study::{AROUND_SECONDS, EchoServers, OURS, Task, metrics};
 use crate::alone::{Alone, Measuring};
 use crate::cpu_split::CpuSplit;
 use crate::load::Load;
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 
 pub(crate) fn echo(measuring: &Measuring, connections: &[u32]) -> Result<Study> {
     let split = CpuSplit::apart_or_shared(1)?;
-    let contest = Contest::new(measuring, OURS.len())?;
+    let servers = EchoServers::new(measuring, OURS.len())?;
     let points = Point::numbers(connections);
     let panel = Panel::new("closed loop, 1 worker", "connections", points, metrics());
     let load = |&count: &u32| Load::closed(count, measuring.seconds, split.is_apart());
@@ -46,14 +46,14 @@ pub(crate) fn echo(measuring: &Measuring, connections: &[u32]) -> Result<Study> 
     Ok(study(
         "echo",
         measuring,
-        contest,
+        servers,
         vec![split.describe(1)],
         vec![(panel, tasks)],
     ))
 }
 
 pub(crate) fn compute(measuring: &Measuring) -> Result<Study> {
-    let contest = Contest::new(measuring, PINNED_AND_MIGRATING)?;
+    let servers = EchoServers::new(measuring, PINNED_AND_MIGRATING)?;
     let (mut notes, mut panels) = (Vec::new(), Vec::new());
     for (compute_us, workers) in COMPUTE {
         let split = CpuSplit::apart_or_shared(workers)?;
@@ -68,8 +68,9 @@ pub(crate) fn compute(measuring: &Measuring) -> Result<Study> {
         panels.push((compute_panel(compute_us, workers), tasks.into()));
         notes.push(split.describe(workers));
     }
+    // The second half of `COMPUTE` has the same numbers of workers, and so the same notes.
     notes.truncate(2);
-    Ok(study("compute", measuring, contest, notes, panels))
+    Ok(study("compute", measuring, servers, notes, panels))
 }
 
 fn compute_panel(compute_us: u64, workers: usize) -> Panel {
@@ -108,11 +109,11 @@ fn bound(workers: usize, compute_us: u64, connections: u32) -> (f64, f64) {
 
 pub(crate) fn latency(measuring: &Measuring, journal: &mut Journal) -> Result<Study> {
     let split = CpuSplit::apart_or_shared(1)?;
-    let contest = Contest::new(measuring, PINNED_AND_MIGRATING)?;
+    let servers = EchoServers::new(measuring, PINNED_AND_MIGRATING)?;
     let closed = Load::closed(LATENCY_CONNECTIONS, measuring.seconds, split.is_apart());
     let capacity = journal.found("latency", || {
         tell!("latency: measuring the capacity of uthread");
-        let measured = contest.measure(0, &Task::new(&split, closed.clone()), false)?;
+        let measured = servers.measure(0, &Task::new(&split, closed.clone()), false)?;
         Ok(measured.report.per_second)
     })?;
     let title = format!("{LATENCY_CONNECTIONS} connections, 1 worker");
@@ -137,7 +138,7 @@ pub(crate) fn latency(measuring: &Measuring, journal: &mut Journal) -> Result<St
     Ok(study(
         "latency",
         measuring,
-        contest,
+        servers,
         notes,
         vec![(panel, tasks.into())],
     ))
@@ -160,18 +161,18 @@ fn latency_metrics() -> Vec<Metric> {
 fn study(
     name: &str,
     measuring: &Measuring,
-    contest: Contest,
+    servers: EchoServers,
     notes: Vec<String>,
     panels: Vec<(Panel, Vec<Task>)>,
 ) -> Study {
     let (panels, tasks): (_, Vec<_>) = panels.into_iter().unzip();
-    let plan = plan(name, notes, contest.subjects.clone(), panels);
+    let plan = plan(name, notes, servers.subjects.clone(), panels);
     Study::new(
         plan,
         measuring.seconds as f64 + AROUND_SECONDS,
         move |cell| {
             let task = &tasks[cell.panel][cell.point];
-            let measured = contest.measure(cell.subject, task, cell.round == 0)?;
+            let measured = servers.measure(cell.subject, task, cell.round == 0)?;
             Ok(measured.taken())
         },
     )

@@ -5,8 +5,8 @@ use uthread::Driver;
 use uthread_report::results::{Panel, Point, Subject};
 use uthread_report::study::{Cell, Study};
 
-use super::contest::{self, AROUND_SECONDS, metrics};
 use super::plan;
+use super::server_study::{self, AROUND_SECONDS, metrics};
 use crate::alone::Measuring;
 use crate::cpu_split::CpuSplit;
 use crate::files::{Files, SMALL};
@@ -70,7 +70,7 @@ pub(crate) fn study(measuring: &Measuring) -> Result<Study> {
             server.start(files.path(), capabilities, &split.server_cpus)?
         };
         let load = Load::closed(connections, seconds, split.is_apart()).get(files.path(), SMALL.0);
-        let measured = contest::measure(&server, &split, &load, quiet_wait, cell.round == 0)?;
+        let measured = server_study::measure(&server, &split, &load, quiet_wait, cell.round == 0)?;
         Ok(measured.taken())
     };
     Ok(Study::new(plan, seconds as f64 + AROUND_SECONDS, measure))

@@ -8,8 +8,8 @@ use uthread::Driver;
 use uthread_report::results::{Panel, Point, Subject};
 use uthread_report::study::{Cell, Study};
 
-use super::contest::{self, AROUND_SECONDS, metrics};
 use super::plan;
+use super::server_study::{self, AROUND_SECONDS, metrics};
 use crate::alone::{Alone, Measuring};
 use crate::cpu_split::CpuSplit;
 use crate::files::{Files, LARGE, MIDDLE, SMALL, Size};
@@ -97,7 +97,7 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
             None => (server.start_fixed(&launch)?, FIXED.0),
         };
         let load = Load::closed(*connections, seconds, split.is_apart()).get(files.path(), name);
-        let measured = contest::measure(&server, &split, &load, quiet_wait, cell.round == 0)?;
+        let measured = server_study::measure(&server, &split, &load, quiet_wait, cell.round == 0)?;
         Ok(measured.taken())
     };
     let study = Study::new(plan, seconds as f64 + AROUND_SECONDS, measure);

@@ -14,8 +14,8 @@ use uthread_report::measure::Taken;
 use uthread_report::results::{Better, Metric, Panel, Point, Subject};
 use uthread_report::study::{Cell, Study};
 
-use super::contest::{self, AROUND_SECONDS};
 use super::plan;
+use super::server_study::{self, AROUND_SECONDS};
 use super::slow::{Http, Servers};
 use crate::alone::Alone;
 use crate::files::SMALL;
@@ -52,7 +52,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         split,
         files,
     } = args.http.find(&[SMALL])?;
-    let mut metrics = contest::metrics();
+    let mut metrics = server_study::metrics();
     metrics.push(Metric::new("RSS", "B per idle connection", Better::Less));
     let point = || vec![Point::number(f64::from(busy))];
     let panels = names
@@ -85,7 +85,8 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
             thread::sleep(REST);
         }
         let [per_idle, ..] = Memory::read(server.pid())?.since(&before, idle);
-        let measured = contest::measure(&server, &split, &load(busy, seconds), quiet_wait, false)?;
+        let measured =
+            server_study::measure(&server, &split, &load(busy, seconds), quiet_wait, false)?;
         // They must still be answered: a connection that the server has closed fails the
         // measurement.
         if let Some(crowd) = &mut crowd {

@@ -17,8 +17,8 @@ use uthread_report::measure::quiet::Window;
 use uthread_report::results::{Better, Metric, Panel, Point};
 use uthread_report::study::{Cell, Study};
 
-use super::contest::MIB;
 use super::plan;
+use super::server_study::MIB;
 use crate::alone::Measuring;
 use crate::measure::memory::Memory;
 use crate::peers::{self, Program};
@@ -26,8 +26,8 @@ use crate::servers::pinned;
 
 /// Number of fibers, tasks or goroutines: enough that the runtime itself takes under a hundredth.
 const TASKS: u32 = 10_000;
-/// Number of OS threads, whose kernel memory needs at least a thousand to be told from that of the
-/// rest of the machine.
+/// Number of OS threads. With fewer than a thousand, their kernel memory cannot be distinguished
+/// from that of the rest of the machine.
 const THREADS: u32 = 2_000;
 /// Time at the peak, and after it, until memory is read again. A runtime may give some back when a
 /// task has waited for a while; uthread looks once per second for fibers that have not run since
@@ -144,8 +144,8 @@ impl Run {
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit());
         let mut child = command.spawn().context("run the program")?;
-        let to = child.stdin.take().context("a pipe")?;
-        let from = child.stdout.take().context("a pipe")?;
+        let to = child.stdin.take().context("its stdin is not a pipe")?;
+        let from = child.stdout.take().context("its stdout is not a pipe")?;
         let lines = BufReader::new(from).lines();
         Ok(Run { child, to, lines })
     }

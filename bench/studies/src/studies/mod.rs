@@ -1,7 +1,6 @@
 //! The studies, one per file. `words.json` has their titles, questions and notes.
 
 pub(crate) mod bulk;
-mod contest;
 pub(crate) mod counter;
 pub(crate) mod disk;
 pub(crate) mod drivers;
@@ -14,6 +13,7 @@ pub(crate) mod paths;
 pub(crate) mod programs;
 pub(crate) mod requests;
 pub(crate) mod search;
+mod server_study;
 pub(crate) mod slow;
 pub(crate) mod tunnel;
 

@@ -16,9 +16,9 @@ use uthread_report::measure::quiet::Window;
 use uthread_report::results::{Panel, Point, Subject};
 use uthread_report::study::{Cell, Study};
 
-use super::contest::{self, AROUND_SECONDS, metrics_with_memory};
 use super::parse_workers;
 use super::plan;
+use super::server_study::{self, AROUND_SECONDS, metrics_with_memory};
 use crate::alone::Alone;
 use crate::cpu_split::CpuSplit;
 use crate::limits;
@@ -120,7 +120,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
             ..Load::closed(connections, seconds, split.is_apart())
         };
         limits::check(u64::from(connections), false)?;
-        let measured = contest::measure(&start()?, &split, &load, quiet_wait, false)?;
+        let measured = server_study::measure(&start()?, &split, &load, quiet_wait, false)?;
         Ok(measured.taken_with_memory())
     };
     let seconds_each = (seconds + WARM_UP_SECONDS) as f64 + AROUND_SECONDS;

@@ -12,9 +12,9 @@ use uthread_report::measure::Taken;
 use uthread_report::results::{Better, Metric, Panel, Point, Subject};
 use uthread_report::study::{Cell, Study};
 
-use super::contest::{self, AROUND_SECONDS};
 use super::parse_workers;
 use super::plan;
+use super::server_study::{self, AROUND_SECONDS};
 use crate::alone::Alone;
 use crate::cpu_split::CpuSplit;
 use crate::files::{Files, LARGE, SMALL, Size};
@@ -159,7 +159,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         };
         let attack = Attack::start(server.address(), clients, LARGE.0, &split.load_cpus);
         thread::sleep(ATTACK_BEFORE);
-        let measured = contest::measure(&server, &split, &load, quiet_wait, false);
+        let measured = server_study::measure(&server, &split, &load, quiet_wait, false);
         let dropped = attack.finish()? as f64;
         let measured = measured?;
         let latency = latency(&measured.report);

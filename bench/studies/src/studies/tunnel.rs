@@ -8,8 +8,8 @@ use uthread::Driver;
 use uthread_report::results::{Panel, Point, Subject};
 use uthread_report::study::{Cell, Study};
 
-use super::contest::{self, AROUND_SECONDS};
 use super::plan;
+use super::server_study::{self, AROUND_SECONDS};
 use crate::alone::Measuring;
 use crate::cpu_split::CpuSplit;
 use crate::files::{Files, LARGE};
@@ -42,7 +42,12 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
     let split = CpuSplit::apart_or_shared(1)?;
     let panel = |title: &str, connections: &[u32]| {
         let points = Point::numbers(connections);
-        Panel::new(title, "connections", points, contest::metrics_with_memory())
+        Panel::new(
+            title,
+            "connections",
+            points,
+            server_study::metrics_with_memory(),
+        )
     };
     let panels = vec![
         panel("messages of 16 bytes", &MESSAGE_CONNECTIONS),
@@ -76,7 +81,7 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
         } else {
             load
         };
-        let measured = contest::measure(&server, &split, &load, quiet_wait, cell.round == 0)?;
+        let measured = server_study::measure(&server, &split, &load, quiet_wait, cell.round == 0)?;
         Ok(measured.taken_with_memory())
     };
     Ok(Study::new(plan, seconds as f64 + AROUND_SECONDS, measure))

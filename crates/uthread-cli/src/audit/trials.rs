@@ -52,7 +52,8 @@ mod tests {
 
     #[test]
     fn the_table_is_that_of_the_results() {
-        // Each row of the results whose use is of a crate in the table says the same, or less.
+        // The rows of a crate begin with its name. Its outcome is `Mixes` if any of them is wrong,
+        // and `Works` only if all of them are ok.
         let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results/crates.md");
         let results = fs::read_to_string(results).unwrap();
         let rows: Vec<(&str, &str)> = results

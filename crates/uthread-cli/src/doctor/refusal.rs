@@ -85,7 +85,7 @@ fn missing(system: &System) -> Vec<Remedy> {
     let kernel = Remedy::new(
         "This kernel has no usable io_uring: it is older than 5.11, was built without CONFIG_IO_URING, or is \
          a sandbox such as gVisor.",
-        ["run on Linux 5.11 or newer, at best 6.13 or newer"],
+        ["run on Linux 5.11 or newer, preferably 6.13 or newer"],
     );
     let known = system.io_uring_disabled.is_some();
     match (system.seccomp, known) {

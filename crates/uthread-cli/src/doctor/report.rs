@@ -28,7 +28,7 @@ pub(crate) struct Report {
     #[serde(flatten)]
     pub(crate) findings: Findings,
     pub(crate) self_test: Vec<Test>,
-    /// True if programs run on this machine.
+    /// True if there is a default driver, and no self-test failed.
     pub(crate) healthy: bool,
 }
 

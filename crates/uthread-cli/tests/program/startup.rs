@@ -61,7 +61,7 @@ fn the_driver_is_the_one_asked_for_and_told() {
 }
 
 #[test]
-fn the_environment_names_no_driver() {
+fn an_unknown_driver_in_the_environment_is_refused() {
     let output = command(&["echo"])
         .env("UTHREAD_DRIVER", "kqueue")
         .output()

@@ -22,10 +22,10 @@ mod contents;
 mod create;
 mod direct;
 mod directory;
+mod directory_entries;
 mod file;
 mod lock;
 mod lookup;
-mod names;
 mod options;
 mod read_dir;
 mod temporary;
@@ -38,11 +38,13 @@ pub use contents::{copy, read, read_to_string, write};
 pub use create::{DirBuilder, create_dir, create_dir_all};
 pub use direct::{AlignedBuffer, DirectAlignment};
 pub use directory::Dir;
+#[allow(deprecated, reason = "as in std")]
+pub use directory_entries::soft_link;
+pub use directory_entries::{
+    hard_link, remove_dir, remove_dir_all, remove_file, rename, set_permissions,
+};
 pub use file::File;
 pub use lookup::{canonicalize, exists, metadata, read_link, symlink_metadata};
-#[allow(deprecated, reason = "as in std")]
-pub use names::soft_link;
-pub use names::{hard_link, remove_dir, remove_dir_all, remove_file, rename, set_permissions};
 pub use options::OpenOptions;
 pub(crate) use options::kernel_path;
 pub use read_dir::{DirEntry, ReadDir, read_dir};

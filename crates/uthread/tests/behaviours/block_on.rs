@@ -34,17 +34,17 @@ behaviours![
             a_deadline_drops_the_future,
             a_shield_waits_beyond_the_deadline,
             a_panic_passes_through,
-            a_deadline_is_an_error_for_who_asks_for_it,
+            a_deadline_is_an_error_of_try_block_on,
         ]
     ),
     (
         IN_FIBERS,
         [
-            an_unpark_is_left_for_who_parks,
+            an_unpark_is_kept_for_the_next_park,
             other_fibers_run_meanwhile,
             a_future_that_yields_lets_other_fibers_run,
             cancellation_drops_the_future,
-            cancellation_is_an_error_for_who_asks_for_it,
+            cancellation_is_an_error_of_try_block_on,
             the_end_of_the_runtime_ends_the_wait,
             a_waker_of_a_fiber_or_thread_wakes_a_dedicated_fiber,
             dedicated_fibers_drop_a_future_that_is_cancelled_or_late,
@@ -164,7 +164,7 @@ fn a_future_that_wakes_itself_is_polled_again(place: Place) {
     place.run(|| block_on(yields(1000)));
 }
 
-fn an_unpark_is_left_for_who_parks(place: Place) {
+fn an_unpark_is_kept_for_the_next_park(place: Place) {
     place.run(|| {
         let gate = Gate::default();
         let opened = gate.clone();
@@ -248,14 +248,15 @@ fn cancellation_drops_the_future(place: Place) {
     });
 }
 
-fn a_deadline_is_an_error_for_who_asks_for_it(place: Place) {
+fn a_deadline_is_an_error_of_try_block_on(place: Place) {
     place.run(|| {
         let dropped = Arc::new(AtomicBool::new(false));
         let endless = Endless(Arc::clone(&dropped));
         let kinds = timeout(SHORT, || {
-            let waits = try_block_on(endless).unwrap_err().kind();
-            let is_late = try_block_on(future::poll_fn(|_| -> Poll<()> { panic!("polled") }));
-            [waits, is_late.unwrap_err().kind()]
+            let during_wait = try_block_on(endless).unwrap_err().kind();
+            let after_deadline =
+                try_block_on(future::poll_fn(|_| -> Poll<()> { panic!("polled") }));
+            [during_wait, after_deadline.unwrap_err().kind()]
         });
         assert_eq!(kinds, Ok([ErrorKind::TimedOut; 2]));
         assert!(dropped.load(Ordering::SeqCst));
@@ -265,7 +266,7 @@ fn a_deadline_is_an_error_for_who_asks_for_it(place: Place) {
     });
 }
 
-fn cancellation_is_an_error_for_who_asks_for_it(place: Place) {
+fn cancellation_is_an_error_of_try_block_on(place: Place) {
     place.run(|| {
         let (started, start) = mpsc::channel();
         let fiber = spawn(move || {

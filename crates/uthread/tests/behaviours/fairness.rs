@@ -45,13 +45,13 @@ behaviours![
     )
 ];
 
-/// Rounds of a loop while another fiber waits for one thing: eight batches of the worker's, which
-/// looks at timers, completions and other threads' work after every 64 turns. Two batches were the
-/// most seen.
+/// Maximum number of rounds of a loop while another fiber waits for one step: eight batches. After
+/// each batch of 64 turns, the worker checks timers, completions and the work of other threads. No
+/// step has been seen to wait for more than two batches.
 const ROUNDS_BETWEEN_MAX: usize = 8 * 64;
 
-/// When a loop ends that nobody stopped, counted from the last thing that came about beside it:
-/// long after everything that is waited for, also where other processes keep this one waiting.
+/// How long a loop runs after its start, or after the last completed step, before it ends by
+/// itself. Far longer than any step takes, even if other processes keep this one waiting.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How late a sleep may end, as its documentation says.
@@ -90,7 +90,7 @@ impl Rounds {
         !self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Lets the loop go on; whether it still went.
+    /// Extends the time limit of the loop. Returns `false` if the loop has already been stopped.
     fn prolong(&self) -> bool {
         *self.until.lock().unwrap() = Instant::now() + TIME_MAX;
         !self.stopped.load(Ordering::Relaxed)

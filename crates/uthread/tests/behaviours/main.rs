@@ -10,11 +10,11 @@ mod support;
 
 mod dedicated;
 mod fibers;
+mod identity;
 mod join;
 mod locals;
 mod locals_end;
 mod mirror;
-mod names;
 mod no_memory;
 mod panic_messages;
 mod panics;
@@ -34,7 +34,7 @@ mod select_ready;
 mod select_runtime;
 mod watch;
 
-mod conditions;
+mod condvars_barriers_semaphores;
 mod locks;
 mod locks_as_std;
 mod locks_cancelled;
@@ -146,7 +146,7 @@ const MODULES: &[harness::Module] = &modules![
     locals,
     locals_end,
     mirror,
-    names,
+    identity,
     no_memory,
     panics,
     thread_ends,
@@ -165,7 +165,7 @@ const MODULES: &[harness::Module] = &modules![
     locks,
     locks_as_std,
     locks_cancelled,
-    conditions,
+    condvars_barriers_semaphores,
     onces,
     polling_calls,
     polling_loops,

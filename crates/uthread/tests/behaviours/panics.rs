@@ -322,7 +322,8 @@ fn a_panic_is_that_of_its_fiber_and_of_no_other(place: Place) {
             fail(())
         });
         assert!(seen.recv().unwrap(), "before it waits");
-        // By then it waits where fibers share the worker; elsewhere it does not matter.
+        // Where both fibers share a worker, the failing one waits in its destructor by the time the
+        // spawned one runs. Elsewhere, the order does not matter.
         assert!(!spawn(panicking).join().unwrap());
         assert!(!panicking());
         resume.send(()).unwrap();
@@ -332,8 +333,8 @@ fn a_panic_is_that_of_its_fiber_and_of_no_other(place: Place) {
     });
 }
 
-/// Calls `call` while a fiber that began before waits in a destructor during its panic: on the same
-/// worker where there is one.
+/// Calls `call` while another fiber, which has panicked, waits in a destructor. Both run on the
+/// same worker if the runtime has only one.
 fn beside_a_fiber_that_panicked_and_waits(call: impl FnOnce()) {
     struct Waits(Sender<()>, Receiver<()>);
     impl Drop for Waits {
@@ -361,8 +362,8 @@ fn waits_end_as_ever_beside_a_fiber_that_panicked_and_waits(place: Place) {
     place.run(|| {
         beside_a_fiber_that_panicked_and_waits(|| {
             let (sender, receiver) = channel::<()>();
-            // Again and again: what a time limit or a cancellation has unwound, or a panic, leaves
-            // nothing behind.
+            // Repeated, to catch anything that unwinding leaves behind after a time limit, a panic
+            // or a cancellation.
             for _ in 0..3 {
                 assert_eq!(timeout(SOON, || receiver.recv()), Err(Elapsed));
                 assert_eq!(timeout(SOON, || sleep(HOUR)), Err(Elapsed));

@@ -35,8 +35,8 @@ const DEEP: usize = 64 * 1024;
 /// share of the runtime.
 const KEPT: usize = 32 * 1024;
 
-/// Starts fibers that touch much of their stacks, and then wait. What they have on them must be as
-/// before afterwards.
+/// Starts fibers that touch much of their stacks, and then wait. Each returns `true` if the values
+/// on its stack have survived the wait.
 fn wait_deeply(
     runtime: &Runtime,
     wait: impl Fn(usize) + Clone + Send + 'static,
@@ -58,7 +58,8 @@ fn wait_deeply(
     fibers
 }
 
-/// Waits for the memory of the fibers to come and to go, and ends their waits.
+/// Checks that the fibers have touched their stacks, waits until the unused parts are given back,
+/// and ends the waits.
 fn check(
     before: usize,
     fibers: Vec<JoinHandle<bool>>,

@@ -101,7 +101,7 @@ pub(crate) struct OutputOptions {
     #[arg(short = 'M', long, value_name = "N")]
     pub(crate) max_columns: Option<u64>,
 
-    /// Print the beginning of such lines
+    /// Print the beginning of lines that exceed --max-columns
     #[arg(long)]
     pub(crate) max_columns_preview: bool,
 
@@ -173,8 +173,8 @@ pub(crate) struct OutputOptions {
     #[arg(long, hide = true, overrides_with_all = ["sort", "sortr"])]
     pub(crate) sort_files: bool,
 
-    /// Print each line as soon as it is found in the only file, and each result of several (default
-    /// on a terminal)
+    /// Print each line at once in a search of a single file, else the results of each file at once
+    /// (default on a terminal)
     #[arg(long, overrides_with = "block_buffered")]
     pub(crate) line_buffered: bool,
 

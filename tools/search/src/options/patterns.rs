@@ -61,7 +61,7 @@ pub(crate) struct PatternOptions {
     #[arg(short, long, value_name = "N")]
     pub(crate) max_count: Option<u64>,
 
-    /// Stop reading a file at the first line without a match behind one with a match
+    /// Stop reading a file at the first line without a match after a line with one
     #[arg(long, overrides_with = "multiline")]
     pub(crate) stop_on_nonmatch: bool,
 

@@ -22,6 +22,7 @@ fn refused(command: &mut Command, expected: &str) {
 #[test]
 fn a_file_system_in_memory_is_refused() {
     let memory = Path::new("/dev/shm");
+    // The type is `TMPFS_MAGIC`.
     if rustix::fs::statfs(memory).is_ok_and(|found| found.f_type == 0x0102_1994) {
         let reason = "cannot be measured past the page cache";
         refused(&mut iobench(&["rand-read"], memory), reason);

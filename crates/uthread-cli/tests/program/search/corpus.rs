@@ -1,4 +1,4 @@
-//! A tree of files with everything that makes searching them hard, the same for each seed.
+//! A tree of files with everything that makes them hard to search. Equal seeds give equal trees.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -97,7 +97,7 @@ impl Corpus {
         self.put("newline", "\n");
         self.put("no-end", "alpha beta\nlast line with alpha");
         let long = self.text(150_000, " ");
-        // Searched last by ripgrep, whose buffer they make grow.
+        // ripgrep searches these two files last, because their long lines make its buffer grow.
         self.put("zz/one-line", long);
         let mut long = self.text(100_000, " ");
         long.push(b'\n');

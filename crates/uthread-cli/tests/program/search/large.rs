@@ -1,5 +1,5 @@
-//! Large files, which several workers search in parts where only the number of lines matters: what
-//! is found is what ripgrep finds.
+//! Large files. Where only the number of matching lines matters, several workers search parts of
+//! them. The results must be those of ripgrep.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use super::{DRIVERS, is_exhaustive};
 const KIB: usize = 1024;
 /// Larger than what is searched by one worker.
 const FILE_BYTES: usize = 4500 * KIB;
-/// The distance of the parts.
+/// The distance between the positions of two successive parts.
 const PART_BYTES: usize = 256 * KIB;
 
 /// The files whose parts are searched.
@@ -24,7 +24,7 @@ const IN_PARTS: [&str; 6] = [
     "line-across",
     "long-line-across",
 ];
-/// The files that turn out to be streams.
+/// The files whose search in parts is given up: they are searched as streams instead.
 const AS_STREAMS: [&str; 6] = [
     "very-long-line-across",
     "one-line",
@@ -34,7 +34,7 @@ const AS_STREAMS: [&str; 6] = [
     "utf-16",
 ];
 
-/// Generates lines of random words, of 100 bytes on average.
+/// Generates lines of random words, of about 80 bytes on average.
 fn random_lines(rng: &mut Rng) -> Vec<u8> {
     let mut text = Vec::new();
     while text.len() < FILE_BYTES {
@@ -66,16 +66,16 @@ fn files() -> TempDir {
     // Lines that end before a part does, and with its first byte.
     write("short-lines", &short_lines());
     write("shifted-lines", &[b"x", &short_lines()[..]].concat());
-    // No line ends at the place where one part follows another, or none for a while.
-    let ends = |count: usize| {
+    // A line crosses the boundary of two parts, by at least `count` bytes on each side.
+    let line_across = |count: usize| {
         let mut text = short_lines();
-        let place = 9 * PART_BYTES;
-        text[place - count..place + count].fill(b'x');
+        let boundary = 9 * PART_BYTES;
+        text[boundary - count..boundary + count].fill(b'x');
         text
     };
-    write("line-across", &ends(2 * KIB));
-    write("long-line-across", &ends(40 * KIB));
-    write("very-long-line-across", &ends(300 * KIB));
+    write("line-across", &line_across(2 * KIB));
+    write("long-line-across", &line_across(40 * KIB));
+    write("very-long-line-across", &line_across(300 * KIB));
     write("one-line", &vec![b'x'; FILE_BYTES]);
     let mut binary = short_lines();
     binary[FILE_BYTES - 100 * KIB] = 0;

@@ -13,7 +13,8 @@ use crate::harness::command;
 /// Oldest major version that behaves like the crates that both programs use.
 const VERSION_MIN: u32 = 15;
 
-/// Options, each with every pattern.
+/// Options, each compared with one pattern on one driver, or with all of them if the tests are
+/// exhaustive.
 const OPTIONS: [&str; 58] = [
     "",
     "-F",
@@ -156,8 +157,9 @@ fn ours(arguments: &[&str], driver: &str, folder: &Path) -> Ended {
     ended(&mut command, folder, "uthread: ")
 }
 
-/// Runs ripgrep in the order of the paths: in another one, what it finds in binary files depends on
-/// the files before. Without memory maps, too, as it would find more of them there.
+/// Runs ripgrep in the order of the paths, because in any other order its matches in a binary file
+/// depend on the files searched before. Also disables memory maps, with which ripgrep finds more
+/// matches in binary files.
 fn theirs(rg: &str, arguments: &[&str], folder: &Path) -> Ended {
     let mut command = Command::new(rg);
     command.args(["--no-config", "--no-mmap"]).args(arguments);
@@ -183,7 +185,7 @@ fn assert_same(ours: &Ended, theirs: &Ended, described: &str) {
     assert_eq!(ours.code, theirs.code, "{described}");
 }
 
-/// Compares a search in no order and one in the order of the paths.
+/// Compares two searches with ripgrep's: one in the order of the paths, and one in no order.
 #[track_caller]
 pub(super) fn compare(arguments: &[&str], driver: &str, folder: &Path) {
     let Some(rg) = ripgrep() else { return };
@@ -197,8 +199,8 @@ pub(super) fn compare(arguments: &[&str], driver: &str, folder: &Path) {
     assert_same(&our, &their, &described);
 }
 
-/// Compares the options with patterns. Each of them on one driver and with one pattern, as all
-/// would take long.
+/// Compares searches with all options. Each of them takes one pattern on one driver, unless the
+/// tests are exhaustive: all combinations take long.
 fn compare_options(driver: usize) {
     let mut corpus = Corpus::new(1);
     let mut patterns = vec![

@@ -225,8 +225,8 @@ fn await_requests(program: &mut Program, count: usize) {
     thread::spawn(move || io::copy(&mut log, &mut io::sink()));
 }
 
-/// Gives the processes different drivers, as one may make the socket non-blocking that the other
-/// shares.
+/// Gives the processes different drivers, because a driver may make the shared socket non-blocking,
+/// which affects the other process, too.
 #[test]
 fn a_restart_on_an_inherited_socket_loses_no_request() {
     let files: TempDir = site(&[("a", "hello")]);

@@ -160,7 +160,7 @@ pub(super) fn measure(
 }
 
 /// The echo servers of a study.
-pub(super) struct Contest {
+pub(super) struct EchoServers {
     pub(super) subjects: Vec<Subject>,
     /// `None` for a missing one.
     programs: Vec<Option<Program>>,
@@ -187,13 +187,13 @@ impl Task {
     }
 }
 
-impl Contest {
+impl EchoServers {
     /// Takes the first `ours` of [`OURS`], and builds the peers that are measured.
-    pub(super) fn new(measuring: &Measuring, ours: usize) -> Result<Contest> {
+    pub(super) fn new(measuring: &Measuring, ours: usize) -> Result<EchoServers> {
         let own = OURS[..ours].iter();
         let own: Result<Vec<_>> = own.map(|(name, prefix)| peers::own(name, prefix)).collect();
         let (subjects, programs) = peers::compared(own?, &PEERS, measuring);
-        Ok(Contest {
+        Ok(EchoServers {
             subjects,
             programs,
             quiet_wait: measuring.quiet_wait(),

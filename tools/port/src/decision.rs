@@ -4,7 +4,7 @@
 
 /// How porting treats a path that begins with `std`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum Decision {
     /// Replace it: `uthread` has the same name.
     Ours,
     /// Keep it; it needs no attention.
@@ -22,51 +22,53 @@ const INHERENT: &str = "uthread's types have these methods without a trait: dele
 const NO_PTHREAD: &str = "a fiber has no pthread_t";
 
 /// Decisions for a whole path or its beginning; the first match counts.
-const EXCEPTIONS: [(&str, Fate); 18] = [
-    ("thread::sleep_ms", Fate::Left(DEPRECATED)),
-    ("thread::park_timeout_ms", Fate::Left(DEPRECATED)),
-    ("sync::ONCE_INIT", Fate::Left(DEPRECATED)),
+const EXCEPTIONS: [(&str, Decision); 18] = [
+    ("thread::sleep_ms", Decision::Left(DEPRECATED)),
+    ("thread::park_timeout_ms", Decision::Left(DEPRECATED)),
+    ("sync::ONCE_INIT", Decision::Left(DEPRECATED)),
     (
         "os::unix::fs::chroot",
-        Fate::Left("it never blocks, so keep using std's"),
+        Decision::Left("it never blocks, so keep using std's"),
     ),
-    ("os::unix::net", Fate::Ours),
-    ("os::unix::fs", Fate::Ours),
-    ("os::unix::process::CommandExt", Fate::Left(INHERENT)),
-    ("os::unix::thread", Fate::Left(NO_PTHREAD)),
-    ("os::linux::net::TcpStreamExt", Fate::Left(INHERENT)),
+    ("os::unix::net", Decision::Ours),
+    ("os::unix::fs", Decision::Ours),
+    ("os::unix::process::CommandExt", Decision::Left(INHERENT)),
+    ("os::unix::thread", Decision::Left(NO_PTHREAD)),
+    ("os::linux::net::TcpStreamExt", Decision::Left(INHERENT)),
     (
         "os::linux::process",
-        Fate::Left("uthread::process has pidfds of its own"),
+        Decision::Left("uthread::process has pidfds of its own"),
     ),
     (
         "thread_local",
-        Fate::Left("to give each fiber its own value, import `uthread::local` and declare with it"),
+        Decision::Left(
+            "to give each fiber its own value, import `uthread::local` and declare with it",
+        ),
     ),
-    ("os::unix::*", Fate::Left(WHOLE)),
+    ("os::unix::*", Decision::Left(WHOLE)),
     // Paths below these that are not named above stay without a note.
-    ("os::unix::", Fate::Std),
-    ("os::linux::", Fate::Std),
-    ("os::fd", Fate::Std),
-    ("os::raw", Fate::Std),
-    ("os::windows", Fate::Std),
-    ("os::wasi", Fate::Std),
+    ("os::unix::", Decision::Std),
+    ("os::linux::", Decision::Std),
+    ("os::fd", Decision::Std),
+    ("os::raw", Decision::Std),
+    ("os::windows", Decision::Std),
+    ("os::wasi", Decision::Std),
 ];
 
 /// Decides about the path with these segments after `std`; `*` stands for a glob.
-pub(super) fn fate(segments: &[&str]) -> Fate {
+pub(super) fn decide(segments: &[&str]) -> Decision {
     let path = segments.join("::");
     let fits = |name: &str| {
         let rest = path.strip_prefix(name);
         rest.is_some_and(|rest| name.ends_with(':') || rest.is_empty() || rest.starts_with("::"))
     };
-    if let Some((_, fate)) = EXCEPTIONS.iter().find(|(name, _)| fits(name)) {
-        return *fate;
+    if let Some((_, decision)) = EXCEPTIONS.iter().find(|(name, _)| fits(name)) {
+        return *decision;
     }
     match segments {
-        [] | ["*"] | ["os"] | ["os", "unix" | "*"] => Fate::Left(WHOLE),
-        [module, ..] if MODULES.contains(module) => Fate::Ours,
-        _ => Fate::Std,
+        [] | ["*"] | ["os"] | ["os", "unix" | "*"] => Decision::Left(WHOLE),
+        [module, ..] if MODULES.contains(module) => Decision::Ours,
+        _ => Decision::Std,
     }
 }
 
@@ -75,10 +77,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_have_their_fates() {
-        let check = |path: &str, expected: Fate| {
+    fn paths_are_replaced_or_left() {
+        let check = |path: &str, expected: Decision| {
             let segments: Vec<_> = path.split("::").filter(|name| !name.is_empty()).collect();
-            assert_eq!(fate(&segments), expected, "{path}");
+            assert_eq!(decide(&segments), expected, "{path}");
         };
         for path in [
             "io",
@@ -90,7 +92,7 @@ mod tests {
             "os::unix::fs::*",
             "os::unix::fs",
         ] {
-            check(path, Fate::Ours);
+            check(path, Decision::Ours);
         }
         for path in [
             "collections::HashMap",
@@ -102,17 +104,20 @@ mod tests {
             "os::windows::fs",
             "thread_locals",
         ] {
-            check(path, Fate::Std);
+            check(path, Decision::Std);
         }
         for path in ["", "*", "os", "os::*", "os::unix", "os::unix::*"] {
-            check(path, Fate::Left(WHOLE));
+            check(path, Decision::Left(WHOLE));
         }
-        check("thread::sleep_ms", Fate::Left(DEPRECATED));
-        check("os::unix::process::CommandExt", Fate::Left(INHERENT));
-        check("os::unix::thread::JoinHandleExt", Fate::Left(NO_PTHREAD));
+        check("thread::sleep_ms", Decision::Left(DEPRECATED));
+        check("os::unix::process::CommandExt", Decision::Left(INHERENT));
+        check(
+            "os::unix::thread::JoinHandleExt",
+            Decision::Left(NO_PTHREAD),
+        );
         assert!(matches!(
-            fate(&["os", "unix", "fs", "chroot"]),
-            Fate::Left(_)
+            decide(&["os", "unix", "fs", "chroot"]),
+            Decision::Left(_)
         ));
     }
 }
