@@ -209,13 +209,13 @@ impl Monitor {
         let interval = self.interval();
         let mut idle_samples = 0;
         while !notifier.is_stopped() {
-            let (is_awake, next_trim) = self.take_turn(Instant::now());
+            let (is_awake, _) = self.take_turn(Instant::now());
             idle_samples = if is_awake { 0 } else { idle_samples + 1 };
             if idle_samples < IDLE_SAMPLES_MAX {
                 thread::park_timeout(interval);
                 continue;
             }
-            notifier.sleep_unless(|| self.is_needed(), next_trim);
+            notifier.sleep_unless(|| self.take_turn(Instant::now()));
             idle_samples = 0;
         }
     }
@@ -228,12 +228,6 @@ impl Monitor {
         shared.fill_places();
         self.probes.send(&shared, now);
         (is_awake, self.trims.request(&shared, now))
-    }
-
-    /// Returns `true` if a worker is awake, or one has run fibers and gone back to sleep since the
-    /// last turn. Such a worker has notified nobody, as the monitor did not sleep yet.
-    pub(crate) fn is_needed(&self) -> bool {
-        self.shared.is_anybody_awake() || self.trims.have_missed(&self.shared)
     }
 
     fn interval(&self) -> Duration {

@@ -56,15 +56,6 @@ impl Trims {
         });
         next.min()
     }
-
-    /// Returns `true` if a worker to which no request is due has run a fiber since
-    /// [`Trims::request`] last looked.
-    pub(in crate::sched) fn have_missed(&self, shared: &Shared) -> bool {
-        (0..shared.workers()).any(|index| {
-            let switches = shared.remote(index).counters.switches.get();
-            (self.0.get(index)).is_none_or(|trim| trim.due == 0 && trim.switches != switches)
-        })
-    }
 }
 
 fn interval(fibers: u64) -> Duration {

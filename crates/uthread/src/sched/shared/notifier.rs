@@ -46,22 +46,43 @@ impl Notifier {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until notified or stopped, or until the time, unless `is_needed` returns `true`.
-    /// Called by the monitor.
-    pub(in crate::sched) fn sleep_unless(
-        &self,
-        is_needed: impl FnOnce() -> bool,
-        until: Option<Instant>,
-    ) {
+    /// Sleeps until notified or stopped. `look` returns `true` if a worker is awake, so that there is
+    /// no sleep, and the time at which the sleep ends at the latest. Called by the monitor.
+    ///
+    /// The sleep is announced before the look: a worker that the look misses notifies the monitor.
+    pub(in crate::sched) fn sleep_unless(&self, look: impl FnOnce() -> (bool, Option<Instant>)) {
         self.asleep.store(true, Ordering::SeqCst);
-        if !is_needed() {
-            match until {
-                None => thread::park(),
-                Some(until) => {
-                    thread::park_timeout(until.saturating_duration_since(Instant::now()));
-                }
+        match look() {
+            (true, _) => {}
+            (false, None) => thread::park(),
+            (false, Some(until)) => {
+                thread::park_timeout(until.saturating_duration_since(Instant::now()));
             }
         }
         self.asleep.store(false, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_worker_that_the_last_look_misses_wakes_the_monitor() {
+        let notifier = Notifier::default();
+        notifier.attach();
+        let hang = Instant::now() + Duration::from_secs(30);
+        notifier.sleep_unless(|| {
+            notifier.notify();
+            (false, Some(hang))
+        });
+        assert!(Instant::now() < hang, "the notification was lost");
+        notifier.sleep_unless(|| (true, Some(hang)));
+        assert!(
+            Instant::now() < hang,
+            "the monitor slept beside an awake worker"
+        );
     }
 }
