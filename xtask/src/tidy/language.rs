@@ -18,11 +18,13 @@ const OPENINGS: [&str; 13] = [
 const SUMMARY_REMEDY: &str =
     "start with a verb or a noun, as in \"Returns `true` if\" or \"Number of bytes\"";
 
-/// First words of a name that leaves its subject to the reader.
-const PRONOUNS: [&str; 9] = [
+/// First words of a name, or of a message, that leaves its subject to the reader.
+pub(super) const PRONOUNS: [&str; 11] = [
     "everybody",
+    "everyone",
     "it",
     "nobody",
+    "that",
     "they",
     "those",
     "what",
@@ -78,8 +80,11 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 /// defines one.
 fn opening_of_function(line: &str) -> Option<(&'static str, &'static str)> {
     let (before, name) = line.split_once("fn ")?;
+    // A visibility may be two words, as in `pub(in crate::sched)`.
     let is_qualifier = |word: &str| {
-        matches!(word, "async" | "const" | "extern" | "\"C\"" | "unsafe") || word.starts_with("pub")
+        matches!(word, "async" | "const" | "extern" | "\"C\"" | "unsafe")
+            || word.starts_with("pub")
+            || word.starts_with("crate::") && word.ends_with(')')
     };
     let is_definition = before.split_whitespace().all(is_qualifier);
     let (first, _) = name.split_once('_').filter(|_| is_definition)?;
@@ -153,7 +158,7 @@ fn comments(text: &str) -> Vec<Comment<'_>> {
 }
 
 /// Splits a line of a doc comment into its marker and its text.
-fn doc_line(line: &str) -> Option<(&str, &str)> {
+pub(super) fn doc_line(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start();
     let (marker, text) = line.split_at_checked(3)?;
     let is_doc = marker == "//!" || marker == "///" && !text.starts_with('/');
@@ -228,7 +233,13 @@ mod tests {
         for name in pronouns.map(String::from).into_iter().chain(questions) {
             let opening = name.split('_').next().unwrap();
             let expected = format!("a.rs:2: the name of a function starts with \"{opening}\"");
-            for before in ["", "    ", "pub(crate) const ", "pub unsafe extern \"C\" "] {
+            for before in [
+                "",
+                "    ",
+                "pub(crate) const ",
+                "pub(in crate::b) ",
+                "pub unsafe extern \"C\" ",
+            ] {
                 let source = format!("//! A.\n{before}fn {name}() {{}}\n");
                 plant(check, &GOOD, ("a.rs", &source), &[&expected]);
             }

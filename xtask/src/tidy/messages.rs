@@ -1,6 +1,7 @@
 //! The message of a panic names its subject: it is read without the code.
 
 use super::Finding;
+use super::language::PRONOUNS;
 use super::tree::Tree;
 
 /// Macros and functions, and the number of arguments before the message.
@@ -15,20 +16,6 @@ const CALLS: [(&str, usize); 10] = [
     ("expect_err", 0),
     ("panic", 0),
     ("unreachable", 0),
-];
-
-/// First words of a message that leaves its subject to the reader.
-const PRONOUNS: [&str; 10] = [
-    "everybody",
-    "everyone",
-    "it",
-    "nobody",
-    "that",
-    "they",
-    "those",
-    "what",
-    "who",
-    "whoever",
 ];
 
 const REMEDY: &str = "name the subject: where a test fails, its message is read without the code";

@@ -1,6 +1,7 @@
 //! The documentation of a function starts with a verb in the third person, as that of `std` does.
 
 use super::Finding;
+use super::language::doc_line;
 use super::tree::Tree;
 
 /// First words that end like such a verb.
@@ -36,12 +37,12 @@ fn summary<'a>(lines: &[&'a str]) -> Option<(usize, &'a str)> {
     let lines = without_attributes(lines);
     let others = lines.iter().rposition(|line| !is_doc(line));
     let start = others.map_or(0, |last| last + 1);
-    let first = lines.get(start)?;
-    Some((start + 1, first.trim_start_matches('/').trim_start()))
+    let (_, text) = doc_line(lines.get(start)?)?;
+    Some((start + 1, text))
 }
 
 fn is_doc(line: &str) -> bool {
-    line.starts_with("///") || line.starts_with("#[doc = ")
+    doc_line(line).is_some_and(|(marker, _)| marker == "///") || line.starts_with("#[doc = ")
 }
 
 /// Removes the attributes at the end of these lines.

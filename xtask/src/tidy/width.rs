@@ -6,15 +6,19 @@ use super::tree::Tree;
 /// In characters. `max_width` of rustfmt is the same.
 pub(super) const WIDTH_MAX: usize = 100;
 
-/// Written by programs.
-const GENERATED: &str = "docs/results/";
+/// Written by `cargo xtask foreign`, `kernel-patch` and `kernels`.
+const GENERATED: [&str; 3] = [
+    "docs/results/foreign.md",
+    "docs/results/kernel-patch.md",
+    "docs/results/kernels.md",
+];
 
 const REMEDY: &str = "break it at a space";
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in tree.files() {
-        let is_markdown = path.ends_with(".md") && !path.starts_with(GENERATED);
+        let is_markdown = path.ends_with(".md") && !GENERATED.contains(&path);
         if !is_markdown && !path.ends_with(".rs") {
             continue;
         }
@@ -96,7 +100,7 @@ mod tests {
         let good = [
             ("a.md", page.as_str()),
             ("a.rs", &code),
-            ("docs/results/b.md", &wide),
+            ("docs/results/kernels.md", &wide),
         ];
         let expected = ["a.rs:3: 124 characters"];
         let fault = format!("/// ```\n/// ```\n/// {wide}\n");

@@ -46,8 +46,8 @@ impl Notifier {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until notified or stopped. `look` returns `true` if a worker is awake, so that there is
-    /// no sleep, and the time at which the sleep ends at the latest. Called by the monitor.
+    /// Sleeps until notified or stopped. `look` returns `true` if a worker is awake, so that there
+    /// is no sleep, and the time at which the sleep ends at the latest. Called by the monitor.
     ///
     /// The sleep is announced before the look: a worker that the look misses notifies the monitor.
     pub(in crate::sched) fn sleep_unless(&self, look: impl FnOnce() -> (bool, Option<Instant>)) {
