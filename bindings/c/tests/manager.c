@@ -355,10 +355,11 @@ static void *submit_and_cancel(void *seed) {
     return NULL;
 }
 
-static void many_threads_submit_and_cancel(void) {
+/* Each thread has a seed of its own. */
+static void run_on_threads(void *(*work)(void *seed)) {
     pthread_t threads[THREADS];
     for (uintptr_t index = 0; index < THREADS; index++)
-        pthread_create(&threads[index], NULL, submit_and_cancel, (void *)(index + 1));
+        pthread_create(&threads[index], NULL, work, (void *)(index + 1));
     for (int index = 0; index < THREADS; index++) pthread_join(threads[index], NULL);
 }
 
@@ -456,11 +457,8 @@ static int kernel_polling_misses_no_request(void) {
         printf("no kernel polling: %s\n", strerror(-created));
         return 77;
     }
-    pthread_t threads[THREADS];
     pthread_barrier_init(&all_pause, NULL, THREADS);
-    for (uintptr_t index = 0; index < THREADS; index++)
-        pthread_create(&threads[index], NULL, submit_and_pause, (void *)(index + 1));
-    for (int index = 0; index < THREADS; index++) pthread_join(threads[index], NULL);
+    run_on_threads(submit_and_pause);
     uthread_manager_close(manager);
     return 0;
 }
@@ -494,7 +492,7 @@ int main(int count, char **arguments) {
         connections_come_as_there_is_credit();
         received_bytes_come_in_buffers();
         events_come_again();
-        many_threads_submit_and_cancel();
+        run_on_threads(submit_and_cancel);
         closing_ends_what_is_pending(options);
     }
     uthread_manager_close(manager);
