@@ -66,16 +66,16 @@ pub(crate) struct Args {
 /// # Errors
 ///
 /// `Unavailable` if the folder's file system has no reads past the page cache, or no space.
-pub(crate) fn study(measuring: &Measuring, disk: &DiskArgs) -> Result<Study> {
+pub(crate) fn study(measuring: &Measuring, args: &DiskArgs) -> Result<Study> {
     let own = find_uthread(None)?;
-    let folder = &disk.folder;
+    let folder = &args.folder;
     fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-    let files = TestFiles::prepare(folder, 1, disk.mib, SEED, &AtomicBool::new(false))?;
+    let files = TestFiles::prepare(folder, 1, args.mib, SEED, &AtomicBool::new(false))?;
     let (peer, fio) = peers::find("fio");
     let ours = OURS.map(|technique| Subject::ours(technique.name()));
     let others = ENGINES
         .map(|engine| Subject::peer(engine.name(), peer.version.clone(), peer.missing.clone()));
-    let plan = plan(ours.into_iter().chain(others).collect(), disk.mib);
+    let plan = plan(ours.into_iter().chain(others).collect(), args.mib);
     let disk = Disk {
         files,
         own,

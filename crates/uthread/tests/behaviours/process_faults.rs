@@ -176,7 +176,7 @@ fn a_kernel_without_pidfds(place: Place) {
     });
 }
 
-/// Forbids pidfds to the calling thread and those it starts from now on, as a sandbox does.
+/// Forbids pidfds to all threads of the process, and to those that start later, as a sandbox does.
 fn forbid_pidfds() {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter_all_threads};
     let Ok(architecture) = std::env::consts::ARCH.try_into() else {

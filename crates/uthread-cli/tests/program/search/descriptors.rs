@@ -113,19 +113,11 @@ fn few_descriptors_are_enough_for_programs_that_read_files() {
 #[test]
 fn a_soft_limit_is_raised() {
     // 8 descriptors are too few, as the next test shows.
-    let files = site(&[(
-        "a", "text
-",
-    )]);
+    let files = site(&[("a", "text\n")]);
     for driver in DRIVERS {
         let output = limited(driver, "-S -n 8", &["text", "a"], files.path());
         assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "{driver}");
-        assert_eq!(
-            output.stdout,
-            b"text
-",
-            "{driver}"
-        );
+        assert_eq!(output.stdout, b"text\n", "{driver}");
     }
 }
 
