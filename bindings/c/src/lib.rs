@@ -18,6 +18,7 @@
 mod completion;
 mod entry;
 mod fallback;
+mod live;
 mod manager;
 mod registered;
 mod request;

@@ -3,30 +3,30 @@
 //! ```text
 //!   any thread          uthread_submit: a message to the owner
 //!   the owner, a fiber  a fiber for each request, in the order of the messages
-//!   that fiber          the request, then the completion
+//!   that fiber          the request, the completion, and a request that a completion has submitted
 //! ```
 //!
-//! A request is cancelled by its number, as it may have ended and its memory may be gone. What is
-//! live is known to the fibers of the one worker only, so that nothing has to be synchronized with
-//! the threads that submit.
+//! A request is cancelled by its number, as it may have ended and its memory may be gone.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use rustc_hash::FxHashMap;
-use uthread::sync::Semaphore;
-use uthread::thread::{JoinHandle, Thread};
+use uthread::thread::Thread;
 use uthread::{Builder, Driver, Runtime};
 
 use crate::completion::Completion;
+use crate::live::{self, Submission, Work};
 use crate::registered::Access;
-use crate::request::{self, Request};
+use crate::request::Request;
 use crate::stream::Stream;
 
 /// Messages that are handled before the started fibers run.
 const BATCH: usize = 64;
+
+/// The `id` of the next manager.
+static MANAGERS: AtomicU64 = AtomicU64::new(1);
 
 /// A manager of one ring. Where the kernel refuses io_uring, epoll takes its place.
 pub(crate) struct Manager {
@@ -39,27 +39,16 @@ pub(crate) struct Manager {
     /// hold a lock meanwhile.
     sender: Sender<Message>,
     owner: Owner,
+    id: u64,
     /// The number of the last request.
     last: AtomicU64,
 }
 
 enum Message {
-    Submit(u64, Request, Completion),
-    Stream(u64, Stream, Completion),
-    Access(u64, Access, Completion),
+    Start(Submission),
     Call(Box<dyn FnOnce() + Send>),
     Cancel(u64),
     Credit(u64, u32),
-}
-
-/// The requests that have not ended.
-#[derive(Default)]
-struct Live(Mutex<FxHashMap<u64, Entry>>);
-
-struct Entry {
-    fiber: JoinHandle<()>,
-    /// The items that a stream may still deliver.
-    credit: Option<Arc<Semaphore>>,
 }
 
 impl Manager {
@@ -74,7 +63,9 @@ impl Manager {
         let (sender, receiver) = channel();
         let sleeps = Arc::new(AtomicBool::new(false));
         let asleep = Arc::clone(&sleeps);
-        let fiber = runtime.spawn(move || own(&receiver, &asleep, gathers));
+        // Relaxed: only the numbers matter.
+        let id = MANAGERS.fetch_add(1, Ordering::Relaxed);
+        let fiber = runtime.spawn(move || own(&receiver, id, &asleep, gathers));
         let owner = Owner {
             sleeps,
             thread: fiber.thread().clone(),
@@ -85,6 +76,7 @@ impl Manager {
             runtime: Mutex::new(Some(runtime)),
             sender,
             owner,
+            id,
             last: AtomicU64::new(0),
         })
     }
@@ -99,15 +91,15 @@ impl Manager {
     }
 
     pub(crate) fn submit(&self, request: Request, completion: Completion) -> u64 {
-        self.send(|number| Message::Submit(number, request, completion))
+        self.begin(Work::Request(request), completion)
     }
 
     pub(crate) fn stream(&self, stream: Stream, completion: Completion) -> u64 {
-        self.send(|number| Message::Stream(number, stream, completion))
+        self.begin(Work::Stream(stream), completion)
     }
 
     pub(crate) fn access(&self, access: Access, completion: Completion) -> u64 {
-        self.send(|number| Message::Access(number, access, completion))
+        self.begin(Work::Access(access), completion)
     }
 
     /// Calls a function on the manager's thread, and waits for its result.
@@ -130,15 +122,20 @@ impl Manager {
             .map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
-    fn send(&self, message: impl FnOnce(u64) -> Message) -> u64 {
-        // Relaxed: the channel orders the messages.
+    fn begin(&self, work: Work, completion: Completion) -> u64 {
+        // Relaxed: the channel orders the submissions of other threads.
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        // A message that cannot be sent is dropped, and its completion says so.
-        self.post(message(number));
+        let submission = Submission::new(number, work, completion);
+        if live::is_thread_of(self.id) {
+            live::defer(submission);
+        } else {
+            self.post(Message::Start(submission));
+        }
         number
     }
 
     fn post(&self, message: Message) {
+        // A message that cannot be sent is dropped, and its completion says so.
         let _ = self.sender.send(message);
         self.owner.wake();
     }
@@ -171,16 +168,16 @@ impl Owner {
 }
 
 /// Starts what is submitted, until the manager is closed.
-fn own(receiver: &Receiver<Message>, sleeps: &AtomicBool, gathers: bool) {
+fn own(receiver: &Receiver<Message>, id: u64, sleeps: &AtomicBool, gathers: bool) {
     if gathers {
         gather();
     }
-    let live = Arc::new(Live::default());
+    let _open = live::open(id);
     loop {
         let mut handled = 0;
         while handled < BATCH {
             match receiver.try_recv() {
-                Ok(message) => live.handle(message),
+                Ok(message) => handle(message),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return,
             }
@@ -189,12 +186,23 @@ fn own(receiver: &Receiver<Message>, sleeps: &AtomicBool, gathers: bool) {
         if handled > 0 {
             sleeps.store(false, Ordering::Relaxed);
             uthread::yield_now();
+        } else if live::has_deferred() {
+            live::start_deferred();
         } else if sleeps.swap(true, Ordering::Relaxed) {
             uthread::thread::park();
         } else {
             // Looks once more.
             fence(Ordering::SeqCst);
         }
+    }
+}
+
+fn handle(message: Message) {
+    match message {
+        Message::Start(submission) => live::start(submission),
+        Message::Call(call) => call(),
+        Message::Cancel(number) => live::cancel(number),
+        Message::Credit(number, items) => live::add_credit(number, items),
     }
 }
 
@@ -206,85 +214,4 @@ fn gather() {
     // SAFETY: the parameters live until the call has returned. Where it is refused, nothing
     // changes.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const priority) };
-}
-
-impl Live {
-    fn lock(&self) -> MutexGuard<'_, FxHashMap<u64, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn handle(self: &Arc<Live>, message: Message) {
-        match message {
-            Message::Submit(number, request, completion) => {
-                self.start(number, None, completion, move |completion| {
-                    let (result, flags) = request::perform(request);
-                    completion.end(result, flags);
-                });
-            }
-            Message::Access(number, access, completion) => {
-                self.start(number, None, completion, move |completion| {
-                    completion.end(access.perform(), 0);
-                });
-            }
-            Message::Call(call) => call(),
-            Message::Stream(number, stream, completion) => {
-                let credit = stream.credit();
-                self.start(number, Some(credit), completion, move |completion| {
-                    stream.run(completion);
-                });
-            }
-            Message::Cancel(number) => {
-                if let Some(entry) = self.lock().get(&number) {
-                    entry.fiber.cancel();
-                }
-            }
-            Message::Credit(number, items) => {
-                let credit = self
-                    .lock()
-                    .get(&number)
-                    .and_then(|entry| entry.credit.clone());
-                if let Some(credit) = credit {
-                    credit.add_permits(items as usize);
-                }
-            }
-        }
-    }
-
-    /// Spawns the fiber of a request. It starts when the owner suspends, as there is one worker.
-    fn start(
-        self: &Arc<Live>,
-        number: u64,
-        credit: Option<Arc<Semaphore>>,
-        completion: Completion,
-        run: impl FnOnce(Completion) + Send + 'static,
-    ) {
-        // Moved into the closure, so that a fiber that is cancelled before it has started ends the
-        // same way.
-        let end = End {
-            number,
-            live: Arc::clone(self),
-        };
-        let fiber = uthread::spawn(move || {
-            let _end = end;
-            run(completion);
-        });
-        // A runtime that stops ends it at once.
-        if !fiber.is_finished() {
-            self.lock().insert(number, Entry { fiber, credit });
-        }
-    }
-}
-
-/// Removes a request from the live ones when it is dropped.
-struct End {
-    number: u64,
-    live: Arc<Live>,
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        // The handle of the own fiber is dropped without the lock.
-        let removed = self.live.lock().remove(&self.number);
-        drop(removed);
-    }
 }

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -322,6 +323,76 @@ static void events_come_again(void) {
     close(ends[1]);
 }
 
+#define READS 3
+
+/* Reads of pipes that a completion submits, and of which it may cancel the last one. */
+struct reads {
+    int ends[READS][2];
+    int cancels;
+    char bytes[READS];
+    struct waiter waiters[READS];
+    sem_t ended;
+};
+
+static void submit_reads(struct reads *reads) {
+    for (int index = 0; index < READS; index++) {
+        struct io_uring_sqe read = entry_of(IORING_OP_READ, reads->ends[index][0], &reads->bytes[index], 1);
+        read.off = -1;
+        uint64_t number = uthread_submit(manager, &read, on_completion, &reads->waiters[index]);
+        if (reads->cancels && index == READS - 1) uthread_cancel(manager, number);
+    }
+}
+
+static void on_end(void *data, int32_t result, uint32_t flags) {
+    CHECK(result == 0 && flags == 0);
+    submit_reads(data);
+}
+
+static void on_event(void *data, int32_t result, uint32_t flags) {
+    struct reads *reads = data;
+    if (flags & IORING_CQE_F_MORE) {
+        submit_reads(reads);
+    } else {
+        CHECK(result == -ECANCELED);
+        sem_post(&reads->ended);
+    }
+}
+
+/* Later ones end first, so none waits for the end of another. */
+static void reads_end(struct reads *reads) {
+    for (int index = READS - 1; index >= 0; index--) {
+        int is_cancelled = reads->cancels && index == READS - 1;
+        if (!is_cancelled) CHECK(write(reads->ends[index][1], "x", 1) == 1);
+        CHECK(end_of(&reads->waiters[index]) == (is_cancelled ? -ECANCELED : 1));
+    }
+}
+
+static void completions_submit_requests(void) {
+    struct reads reads;
+    for (int index = 0; index < READS; index++) {
+        CHECK(pipe(reads.ends[index]) == 0);
+        sem_init(&reads.waiters[index].ended, 0, 0);
+    }
+    sem_init(&reads.ended, 0, 0);
+    struct io_uring_sqe nop = entry_of(IORING_OP_NOP, -1, NULL, 0);
+    for (reads.cancels = 0; reads.cancels < 2; reads.cancels++) {
+        uthread_submit(manager, &nop, on_end, &reads);
+        reads_end(&reads);
+
+        /* A stream has not ended when its completion submits. */
+        int counter = eventfd(1, 0);
+        uint64_t number = uthread_poll_many(manager, counter, 1 /* POLLIN */, 1, on_event, &reads);
+        reads_end(&reads);
+        uthread_cancel(manager, number);
+        wait_for(&reads.ended);
+        close(counter);
+    }
+    for (int index = 0; index < READS; index++) {
+        close(reads.ends[index][0]);
+        close(reads.ends[index][1]);
+    }
+}
+
 #define THREADS 8
 #define ROUNDS 2000
 
@@ -365,6 +436,13 @@ static void run_on_threads(void *(*work)(void *seed)) {
 
 #define PENDING 100
 
+static struct waiter after_end;
+
+static void on_cancelled(void *data, int32_t result, uint32_t flags) {
+    CHECK(result == -ECANCELED && flags == 0);
+    uthread_submit(manager, data, on_completion, &after_end);
+}
+
 static void closing_ends_what_is_pending(uthread_options options) {
     uthread_manager *first = manager;
     CHECK(uthread_manager_create(&options, &manager) == 0);
@@ -377,7 +455,13 @@ static void closing_ends_what_is_pending(uthread_options options) {
         read.off = -1;
         submit(&waiters[index], &read);
     }
+    char byte;
+    struct io_uring_sqe read = entry_of(IORING_OP_READ, ends[0], &byte, 1);
+    read.off = -1;
+    sem_init(&after_end.ended, 0, 0);
+    uthread_submit(manager, &read, on_cancelled, &read);
     uthread_manager_stop(manager);
+    CHECK(sem_trywait(&after_end.ended) == 0 && after_end.result == -ECANCELED);
     for (int index = 0; index < PENDING; index++) {
         CHECK(sem_trywait(&waiters[index].ended) == 0);
         CHECK(waiters[index].result == -ECANCELED);
@@ -412,14 +496,18 @@ static void on_nop(void *data, int32_t result, uint32_t flags) {
     }
 }
 
-static void measure(long count, int in_flight) {
+static void run_chains(long count, int in_flight) {
     struct io_uring_sqe nop = entry_of(IORING_OP_NOP, -1, NULL, 0);
-    struct timespec begin, end;
     sem_init(&all_ended, 0, 0);
     atomic_store(&left, count);
-    clock_gettime(CLOCK_MONOTONIC, &begin);
     for (int index = 0; index < in_flight; index++) uthread_submit(manager, &nop, on_nop, &nop);
-    for (int index = 0; index < in_flight; index++) sem_wait(&all_ended);
+    for (int index = 0; index < in_flight; index++) wait_for(&all_ended);
+}
+
+static void measure(long count, int in_flight) {
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    run_chains(count, in_flight);
     clock_gettime(CLOCK_MONOTONIC, &end);
     double seconds = (end.tv_sec - begin.tv_sec) + (end.tv_nsec - begin.tv_nsec) / 1e9;
     printf("%d in flight: %.0f requests a second\n", in_flight, count / seconds);
@@ -492,6 +580,9 @@ int main(int count, char **arguments) {
         connections_come_as_there_is_credit();
         received_bytes_come_in_buffers();
         events_come_again();
+        completions_submit_requests();
+        run_chains(1000, 1);
+        run_chains(20000, 100);
         run_on_threads(submit_and_cancel);
         closing_ends_what_is_pending(options);
     }
