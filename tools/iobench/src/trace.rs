@@ -81,7 +81,7 @@ pub(crate) fn study(options: &Options, stop: &Arc<AtomicBool>) -> Result<(Study,
         say!("{}", scatter.text());
         let example = example.lock().unwrap_or_else(PoisonError::into_inner);
         say!("{}", example.text(SUBJECTS));
-        study.notes.extend(example.finding(SUBJECTS));
+        study.notes.push(example.finding(SUBJECTS));
         study.plots = scatter.plots(SUBJECTS);
         judge(study)
     });
@@ -148,6 +148,7 @@ impl Trial {
 }
 
 /// Performs the batch that is shown in full, again if the worker did not submit it by one call.
+/// Returns no entries if it never did.
 fn record_example(
     recorder: &mut Recorder,
     zero: &File,
@@ -155,16 +156,14 @@ fn record_example(
 ) -> Result<Vec<(Tag, f64)>> {
     const ATTEMPTS: usize = 100;
     let batch = Batch::example();
-    let mut timeline = Vec::new();
     for _ in 0..ATTEMPTS {
         perform(&batch, zero, has_priorities)?;
         let record = recorder.read(batch.number, batch.entries.len())?;
-        timeline = record.timeline();
         if record.flushes().len() == 1 {
-            break;
+            return Ok(record.timeline());
         }
     }
-    Ok(timeline)
+    Ok(Vec::new())
 }
 
 /// Requests the chains of a batch, each by a fiber, and waits for them.

@@ -5,7 +5,12 @@ use std::fmt::Write;
 
 use super::tag::{Class, Tag};
 
-/// The entries of each subject in the kernel's order, with microseconds since the first.
+/// A worker submits what has waited for this long, so that a slow machine takes several calls.
+const SPLIT: &str = "The example was not recorded: this machine is too slow to request its eleven entries within the time after which a \
+                     worker submits them.";
+
+/// The entries of each subject in the kernel's order, with microseconds since the first. None if
+/// the worker has not submitted them by one call.
 #[derive(Default)]
 pub(super) struct Example {
     pub(super) subjects: [Vec<(Tag, f64)>; 2],
@@ -36,9 +41,9 @@ impl Example {
         format!("{} {:<3} {at:>5.0} us", tag.class.name(), tag.sequence + 1)
     }
 
-    /// Says how far ahead of the others the urgent request was taken, of each subject; `None` if it
-    /// was not recorded.
-    pub(super) fn finding(&self, names: [&str; 2]) -> Option<String> {
+    /// Says how far ahead of the others the urgent request was taken, of each subject, or why there
+    /// is no example.
+    pub(super) fn finding(&self, names: [&str; 2]) -> String {
         let place = |subject: usize| {
             let entries = &self.subjects[subject];
             let urgent = |(tag, _): &(Tag, f64)| tag.class == Class::Urgent;
@@ -46,12 +51,14 @@ impl Example {
             let ahead = entries.last()?.1 - entries[place].1;
             Some((place + 1, entries.len(), ahead))
         };
-        let ((first, of, ahead), (last, ..)) = (place(0)?, place(1)?);
+        let (Some((first, of, ahead)), Some((last, ..))) = (place(0), place(1)) else {
+            return SPLIT.to_owned();
+        };
         let [ordered, control] = names;
-        Some(format!(
+        format!(
             "Of {of} requests in one call, of which the last was urgent, the kernel took that one as number {first} with {ordered}, \
              {ahead:.0} us before the last, and as number {last} with {control}."
-        ))
+        )
     }
 }
 
@@ -82,9 +89,9 @@ mod tests {
             "{text}"
         );
         assert!(rows[10].ends_with("urgent 11     10 us"), "{text}");
-        let finding = example.finding(["a", "b"]).unwrap();
+        let finding = example.finding(["a", "b"]);
         let expected = "as number 1 with a, 10 us before the last, and as number 11 with b.";
         assert!(finding.ends_with(expected), "{finding}");
-        assert_eq!(Example::default().finding(["a", "b"]), None);
+        assert_eq!(Example::default().finding(["a", "b"]), SPLIT);
     }
 }
