@@ -288,7 +288,7 @@ impl Lister {
         let device = status.filter(|_| self.one_file_system);
         let device = device.map(|status| status.st_dev);
         let is_plain = directory.is_plain && !filter::has_rules(dir);
-        let place = ListedDirectory {
+        let parent = ListedDirectory {
             is_plain,
             folder,
             dir,
@@ -322,7 +322,7 @@ impl Lister {
                 path.extend_from_slice(listed.name.to_bytes());
                 let path = Path::new(OsStr::from_bytes(&path));
                 if !matches!(listed.name.to_bytes(), b"." | b"..") {
-                    self.add(listed, &place, path, is_searched, &mut part);
+                    self.add(listed, &parent, path, is_searched, &mut part);
                 }
                 if kept.is_some() && count >= PART_ENTRIES && entries.is_buffer_empty() {
                     part.rest = Some(directory.rest(is_plain, &opened));
@@ -339,26 +339,26 @@ impl Lister {
     fn add(
         &self,
         entry: Listed<'_>,
-        place: &ListedDirectory<'_>,
+        parent: &ListedDirectory<'_>,
         path: &Path,
         is_searched: &mut dyn FnMut(&Path, bool) -> bool,
         part: &mut Part,
     ) {
-        let folder = &place.folder;
+        let folder = &parent.folder;
         let is_link = entry.kind == FileType::Symlink;
         if is_link && !self.follow {
             return;
         }
         let mut kind = entry.kind;
         let mut status = None;
-        let needs_device = place.device.is_some() && kind == FileType::Directory;
+        let needs_device = parent.device.is_some() && kind == FileType::Directory;
         if is_link || kind == FileType::Unknown || needs_device {
             let flags = if self.follow {
                 AtFlags::empty()
             } else {
                 AtFlags::SYMLINK_NOFOLLOW
             };
-            match rustix::fs::statat(place.dir, entry.name, flags) {
+            match rustix::fs::statat(parent.dir, entry.name, flags) {
                 Ok(found) => {
                     kind = kind_of(&found);
                     status = Some(found);
@@ -372,28 +372,28 @@ impl Lister {
         // Like a link that leads nowhere, it is an error whether or not what it leads to is
         // ignored.
         if let Some(found) = status.filter(|_| is_link)
-            && let Some(seen) = place.above.as_ref().and_then(|above| above.find(&found))
+            && let Some(seen) = parent.above.as_ref().and_then(|above| above.find(&found))
         {
             let (path, seen) = (path.display(), seen.display());
             let text = format!("File system loop found: {path} points to an ancestor {seen}");
             return part.errors.push(text);
         }
         let relative = folder.root.relative(path);
-        let is_elsewhere = |found: Stat| place.device.is_some_and(|own| own != found.st_dev);
+        let is_elsewhere = |found: Stat| parent.device.is_some_and(|own| own != found.st_dev);
         match kind {
             FileType::Directory if status.is_some_and(is_elsewhere) => {}
             FileType::Directory if is_searched(relative, true) => {
                 part.directories.push(Directory {
                     root: Arc::clone(&folder.root),
                     path: path.to_owned(),
-                    above: place.above.clone(),
+                    above: parent.above.clone(),
                     parent: folder.kept.clone(),
-                    is_plain: place.is_plain,
+                    is_plain: parent.is_plain,
                     opened: None,
                 });
             }
             FileType::RegularFile if is_searched(relative, false) => {
-                if self.is_output(&entry, place.dir) {
+                if self.is_output(&entry, parent.dir) {
                     return;
                 }
                 part.files.push(FileEntry {
