@@ -48,8 +48,8 @@ pub(crate) struct FdState {
     /// Set once the device has refused to be polled for completions. Relaxed: a late reader only
     /// tries once more.
     refuses_polling: AtomicBool,
-    /// Number of receives so far, counted up to the threshold of a long-lived connection. Relaxed:
-    /// the exact number does not matter.
+    /// Number of receives so far, counted up to the threshold of a long-lived connection; with
+    /// [`HAS_GATHERED`](FdState::HAS_GATHERED). Relaxed: the exact number does not matter.
     receives: AtomicU8,
     /// A cached answer: whether a receive that returns fewer bytes than requested has emptied the
     /// queue. Relaxed: a late reader only asks again.
@@ -59,6 +59,11 @@ pub(crate) struct FdState {
 impl FdState {
     const NOBODY: u32 = 0;
     const IMPOSSIBLE: u32 = u32::MAX;
+
+    /// Number of receives of a long-lived connection.
+    const RECEIVES: u8 = 3;
+    /// Set if a send has gathered with others since the last receive.
+    const HAS_GATHERED: u8 = 1 << 7;
 
     const UNKNOWN: u8 = 0;
     const DRAINS: u8 = 1;
@@ -109,13 +114,31 @@ impl FdState {
 
     /// Counts a receive, and returns `true` if the connection has become long-lived.
     pub(crate) fn lasts(&self) -> bool {
-        const RECEIVES: u8 = 3;
         let receives = self.receives.load(Ordering::Relaxed);
-        let lasts = receives == RECEIVES;
+        let lasts = receives & !Self::HAS_GATHERED == Self::RECEIVES;
         if !lasts {
             self.receives.store(receives + 1, Ordering::Relaxed);
         }
         lasts
+    }
+
+    /// Records that a send gathers with others.
+    #[inline]
+    pub(crate) fn record_gathered(&self) {
+        let receives = self.receives.load(Ordering::Relaxed);
+        if receives < Self::RECEIVES {
+            self.receives
+                .store(receives | Self::HAS_GATHERED, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns `true` if a send of a connection that is not long-lived has gathered since the last
+    /// call.
+    pub(crate) fn take_gathered(&self) -> bool {
+        let receives = self.receives.load(Ordering::Relaxed);
+        self.receives
+            .store(receives & !Self::HAS_GATHERED, Ordering::Relaxed);
+        receives & Self::HAS_GATHERED != 0
     }
 
     /// Returns `true` if a receive that returns fewer bytes than requested empties the queue. Calls

@@ -6,7 +6,8 @@
 //! connections avoid that:
 //!
 //! ```text
-//!   the first receives   requests to the ring, like any operation: most short connections need no more
+//!   the first receives   requests to the ring, like any operation: most short connections need no more;
+//!                        after a gathered send, which has suspended the fiber, they are tried before
 //!   the next receive     registers the connection with the epoll instance, edge-triggered
 //!   from then on         a receive is tried if data may be available, and otherwise waits for an event; it is
 //!                        tried again when the event is taken

@@ -36,13 +36,14 @@ impl Uring {
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     #[inline]
     pub(super) unsafe fn start_send(&mut self, send: &mut net::Send<'_>, token: Token) -> Start {
-        if self.is_own
-            && self.registered.slot_of(send.socket).is_none()
-            && !self.send_batcher.gathers(send.buffer.len(), Instant::now)
-        {
-            self.counts.enters += 1;
-            if let Some(result) = native::socket::try_now(send) {
-                return Start::Done(result);
+        if self.is_own && self.registered.slot_of(send.socket).is_none() {
+            if self.send_batcher.gathers(send.buffer.len(), Instant::now) {
+                send.socket.state.record_gathered();
+            } else {
+                self.counts.enters += 1;
+                if let Some(result) = native::socket::try_now(send) {
+                    return Start::Done(result);
+                }
             }
         }
         // SAFETY: promised by the caller.
@@ -65,10 +66,20 @@ impl Uring {
             && !receive.peek
             && self.registered.slot_of(receive.socket).is_none()
             && let Some(connections) = &self.ring.connections
-            // SAFETY: promised by the caller.
-            && let Some(start) = unsafe { connections.start(&self.ring.io, receive, token) }
         {
-            return start;
+            // SAFETY: promised by the caller.
+            if let Some(start) = unsafe { connections.start(&self.ring.io, receive, token) } {
+                return start;
+            }
+            // The fiber has waited for its turn since a send that has gathered, and the next
+            // message may be here. A request would complete at once, and the fiber wait for
+            // another turn.
+            if receive.socket.state.take_gathered() {
+                self.counts.enters += 1;
+                if let Some(result) = native::socket::try_now(receive) {
+                    return Start::Done(result);
+                }
+            }
         }
         // SAFETY: promised by the caller.
         unsafe { self.submit(|registered| encode::receive(receive, registered), token) }

@@ -7,6 +7,7 @@
 
 mod cancelled;
 mod disk;
+mod gathered;
 mod priorities;
 mod urgent;
 

@@ -6,14 +6,14 @@ use std::net::{TcpListener, TcpStream};
 use super::*;
 
 /// A receive from a connection, and the objects that it needs.
-struct Receiving {
-    ours: TcpStream,
-    theirs: TcpStream,
+pub(super) struct Receiving {
+    pub(super) ours: TcpStream,
+    pub(super) theirs: TcpStream,
     state: FdState,
 }
 
 impl Receiving {
-    fn new() -> Receiving {
+    pub(super) fn new() -> Receiving {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (ours, _) = listener.accept().unwrap();
@@ -25,12 +25,16 @@ impl Receiving {
         }
     }
 
-    fn operation<'a>(&'a self, buffer: &'a mut [u8]) -> Operation<'a> {
+    pub(super) fn descriptor(&self) -> Descriptor<'_> {
+        Descriptor {
+            fd: self.ours.as_fd(),
+            state: &self.state,
+        }
+    }
+
+    pub(super) fn operation<'a>(&'a self, buffer: &'a mut [u8]) -> Operation<'a> {
         Operation::Socket(SocketOperation::Receive(net::Receive {
-            socket: Descriptor {
-                fd: self.ours.as_fd(),
-                state: &self.state,
-            },
+            socket: self.descriptor(),
             buffer,
             peek: false,
             drains: true,
