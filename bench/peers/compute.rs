@@ -10,8 +10,8 @@ use std::time::Instant;
 /// Some tenths of a millisecond: reading the clock is nothing beside it, and it fits between two
 /// interruptions.
 const PROBE_STEPS: u64 = 100_000;
-/// Enough that some of them are left alone; the fastest counts, because disturbance only makes
-/// slower.
+/// Number of measurements, enough that some are undisturbed. The fastest counts, as disturbance
+/// only makes slower.
 const PROBES: u32 = 500;
 
 /// An amount of work.

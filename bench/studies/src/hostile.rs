@@ -16,7 +16,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use uthread::net::TcpStream;
 use uthread::{Driver, Runtime, scope, sleep};
 
-/// Each client acts once in this time: for a slow header, it sends one byte.
+/// Time in which each client acts once: for a slow header, it sends one byte.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Interval at which the thread wakes up at least.
 const WAKE_UP: Duration = Duration::from_millis(1);

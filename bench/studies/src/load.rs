@@ -29,7 +29,7 @@ use uthread_report::say;
 use crate::servers::{pinned, pinned_in_real_time};
 use crate::setup::own_path;
 
-/// Long enough that a garbage collector knows its heap.
+/// Seconds of load before a measurement, long enough that a garbage collector knows its heap.
 pub(crate) const WARM_UP_SECONDS: u64 = 1;
 
 /// Mean answers per connection needed to compare connections. With fewer, the end of the run

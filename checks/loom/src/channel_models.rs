@@ -11,7 +11,7 @@ use crate::check;
 use crate::sched::caller::{self, Ending};
 use crate::sync::channel::Channel;
 
-/// Two threads are explored in full.
+/// Bound for two threads, which are explored in full.
 const PREEMPTIONS_MAX_OF_TWO: Option<usize> = None;
 /// Three threads: two seconds at most.
 const PREEMPTIONS_MAX_OF_THREE: usize = 5;

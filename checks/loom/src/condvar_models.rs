@@ -12,7 +12,7 @@ use crate::sync::lock::Lock;
 use crate::sync::notices::Notices;
 use crate::sync::parking_lot::WaitEnd;
 
-/// Two threads are explored in full.
+/// Bound for two threads, which are explored in full.
 const PREEMPTIONS_MAX_OF_TWO: Option<usize> = None;
 /// Three threads: some seconds.
 const PREEMPTIONS_MAX_OF_THREE: usize = 3;

@@ -12,9 +12,9 @@ use crate::sched::idle::{Idle, Sleeper};
 use crate::sched::inbox::Inbox;
 use crate::substitutes::Ring;
 
-/// One worker and one or two pushers: three seconds at most.
+/// Bound for one worker and one or two pushers: three seconds at most.
 const PREEMPTIONS_MAX_OF_ONE: usize = 3;
-/// Two workers and a pusher: about a second each, and twenty with one preemption more.
+/// Bound for two workers and a pusher: about a second each, and twenty with one preemption more.
 const PREEMPTIONS_MAX_OF_TWO: usize = 2;
 
 /// Catches a new fiber that waits for ever in the injector beside a worker that sleeps.

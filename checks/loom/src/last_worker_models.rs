@@ -7,7 +7,7 @@ use loom::thread;
 use crate::check;
 use crate::fiber::last_worker::LastWorker;
 
-/// No bound on preemptions: two threads of a few steps are explored in full.
+/// Absence of a bound: two threads of a few steps are explored in full.
 const PREEMPTIONS_MAX: Option<usize> = None;
 
 /// A fiber, and the mailboxes of two workers.

@@ -10,7 +10,7 @@ use crate::check;
 use crate::sched::caller::Ending;
 use crate::sync::lock::Lock;
 
-/// Two threads are explored in full.
+/// Bound for two threads, which are explored in full.
 const PREEMPTIONS_MAX_OF_TWO: Option<usize> = None;
 /// Three threads: some seconds.
 const PREEMPTIONS_MAX_OF_THREE: usize = 3;

@@ -10,7 +10,7 @@ use crate::check;
 use crate::fiber::outcome::Outcome;
 use crate::fiber::{WakeHandle, keep_wakes, park};
 
-/// No bound on preemptions: two threads of a few steps are explored in full.
+/// Absence of a bound: two threads of a few steps are explored in full.
 const PREEMPTIONS_MAX: Option<usize> = None;
 
 /// Completes an outcome in a thread of its own while `handle` does what a join handle does, then

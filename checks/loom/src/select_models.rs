@@ -14,7 +14,7 @@ use crate::sync::channel::Channel;
 use crate::sync::selecting::{Received, Sent};
 use crate::sync::selection::{Arm, select, select_timeout};
 
-/// Two threads: some seconds at most.
+/// Bound for two threads: some seconds at most.
 const PREEMPTIONS_MAX_OF_TWO: usize = 8;
 /// Three threads: the same.
 const PREEMPTIONS_MAX_OF_THREE: usize = 5;

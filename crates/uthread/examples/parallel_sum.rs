@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use uthread::join;
 
-/// Fewer numbers are summed up faster than they are shared.
+/// Number of numbers from which sharing them saves time.
 const SHARED_MIN: usize = 10_000;
 
 fn sum_of_squares(numbers: &[u64]) -> u64 {

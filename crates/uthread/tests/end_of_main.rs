@@ -22,7 +22,7 @@ const DRIVERS: [Option<&str>; 3] = [None, Some("epoll"), Some("threads")];
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Far more than the end of a program takes.
+/// Time limit of a program's end, which only a hang exceeds.
 const HANG: Duration = Duration::from_secs(60);
 
 struct Case {

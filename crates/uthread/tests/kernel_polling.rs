@@ -14,10 +14,10 @@ use uthread::fs::File;
 use uthread::net::{TcpListener, TcpStream};
 use uthread::{Driver, Runtime, yield_now};
 
-/// Far beyond what any step takes on a loaded machine: it only turns a hang into a failure.
+/// Time limit of a step, which only a hang exceeds, also on a loaded machine.
 const HANG: Duration = Duration::from_secs(30);
 
-/// Long enough that the kernel thread does not fall asleep during a test.
+/// Time after which the kernel thread sleeps, longer than a test.
 const AWAKE: Duration = Duration::from_secs(60);
 
 /// Waits for the turn of the calling test. The threads of the kernel that poll are the process's:
@@ -34,17 +34,17 @@ fn polled(workers: usize, idle: Duration) -> Option<Runtime> {
     });
     let builder = Runtime::builder().workers(workers).kernel_polling(idle);
     let runtime = builder.build().unwrap();
-    let told = runtime.driver().to_string();
+    let driver = runtime.driver().to_string();
     if runtime.driver().driver() != Driver::Uring {
         assert!(
-            told.contains("no kernel polling, which requires io_uring"),
-            "{told}"
+            driver.contains("no kernel polling, which requires io_uring"),
+            "{driver}"
         );
-        eprintln!("left out: {told}");
+        eprintln!("left out: {driver}");
         return None;
     }
     let expected = format!("kernel polling for {} ms,", idle.as_millis().max(1));
-    assert!(told.contains(&expected), "{told}");
+    assert!(driver.contains(&expected), "{driver}");
     Some(runtime)
 }
 
@@ -75,7 +75,7 @@ fn open() {
 }
 
 #[test]
-fn a_program_works_as_ever() {
+fn a_program_works_as_without_polling() {
     let _turn = take_turn();
     for workers in [1, 2] {
         if let Some(runtime) = polled(workers, Duration::ZERO) {

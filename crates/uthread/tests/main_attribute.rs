@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// In a constant, which the option refers to.
+/// One KiB, as a constant that the option refers to.
 const KIB: usize = 1024;
 
 fn run_cases() {

@@ -9,7 +9,8 @@ use uthread::Driver;
 use crate::harness::{Check, example, is_installed, not_checked, on_each_driver, run};
 use crate::postgres;
 
-/// Short enough to read at once. Blank lines and comments do not count.
+/// Maximum number of lines of an example, without blank lines and comments: short enough to read at
+/// once.
 const LINES_MAX: usize = 60;
 
 /// A server that the tests start. Other programs are started by the example.

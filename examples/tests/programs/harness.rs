@@ -12,7 +12,7 @@ pub(crate) use libtest_mimic::Completion as Check;
 use libtest_mimic::Trial;
 use uthread::{Driver, Runtime};
 
-/// Far longer than any of them takes on a loaded machine; only turns a hang into a failure.
+/// Time limit of a step, which only a hang exceeds, also on a loaded machine.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// Reasons why something could not be checked, and how often each occurred.

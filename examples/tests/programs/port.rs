@@ -44,7 +44,7 @@ const SESSION: [(&str, &str); 26] = [
 /// The end of a line of this length no longer fits.
 const LINE_MAX: usize = 64 * 1024;
 
-/// Longer than anything takes, in milliseconds.
+/// Time limit of a step in milliseconds, which only a hang exceeds.
 const HANG_MS: u32 = 600_000;
 
 pub(crate) fn trials() -> Vec<Trial> {

@@ -18,7 +18,7 @@ const REQUESTS: usize = 16_384;
 /// Rounds, of which the fastest counts: an interrupt may fall into the others.
 const ROUNDS: usize = 7;
 
-/// In batches that are ordered, the last of this many entries is urgent.
+/// Number of entries of an ordered batch, of which the last is urgent.
 const URGENT_OF: usize = 4;
 
 pub(crate) fn measure(output: &mut dyn Write, has_flag: bool) -> io::Result<()> {

@@ -104,7 +104,7 @@ fn drains(make: Make) -> Outcome {
 
 fn the_queue_wraps(make: Make) -> Outcome {
     const ROUNDS: u64 = 200;
-    /// Not a divisor of the size of the queue.
+    /// Number of entries of a batch, which does not divide the size of the queue.
     const SIZE: u64 = 37;
     for kind in KINDS {
         let mut ring = make(kind)?;

@@ -12,7 +12,7 @@ const INSTANCE: &str = "/sys/kernel/tracing/instances/uthread-urgent";
 
 const EVENT: &str = "events/io_uring/io_uring_submit_req/enable";
 
-/// More than the kernel returns at once: a smaller read would end within an event.
+/// Size of a read, above what the kernel returns at once: a smaller read would end within an event.
 const READ_BYTES: usize = 64 << 10;
 
 /// Text before the user data of a request, which is hexadecimal.

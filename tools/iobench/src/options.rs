@@ -6,7 +6,8 @@ use uthread_report::measure::quiet::QUIET_WAIT_SECONDS_MAX;
 
 use crate::scenario::Scenario;
 
-/// More requests at a time than a ring of the library has slots for registered buffers.
+/// Maximum number of requests at a time, for which a ring of the library has slots for registered
+/// buffers.
 const DEPTH_MAX: i64 = 256;
 
 /// Scenarios, disk and extent of a run.

@@ -29,8 +29,8 @@ use findings::Distributions;
 
 /// A guess for the first estimate of the time left, which the measurements correct.
 const SECONDS_EACH: f64 = 1.5;
-/// One urgent request for so many of the other scenarios: they are made one at a time, and wait for
-/// others.
+/// Number of requests of the other scenarios for each urgent one, as urgent requests are made one
+/// at a time and wait for others.
 const URGENT_ONE_IN: u64 = 8;
 
 /// Subjects, in the order of the tables.

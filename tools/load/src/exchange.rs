@@ -6,8 +6,8 @@
 use crate::failure::{Failure, Kind};
 use crate::http;
 
-/// Each message repeats its own number and that of its connection. So no two messages in flight are
-/// equal, and a shifted message differs, too.
+/// Size of a block, which has the number of its message and that of the connection. So no two
+/// messages in flight are equal, and a shifted message differs, too.
 const BLOCK_BYTES: usize = 16;
 
 /// Initial room for a body that is not checked.

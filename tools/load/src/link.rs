@@ -17,7 +17,8 @@ const READ_BYTES_MAX: usize = 64 * 1024;
 /// Any socket accepts this much immediately (the minimum that `net.ipv4.tcp_wmem` sets). Such a
 /// send needs no timer, which costs a tenth of a microsecond and cold memory.
 const SEND_BYTES_SURE: usize = 4096;
-/// More than a small response: a read that leaves room tells the driver that the socket is empty.
+/// Minimum size of a read, above that of a small response: a read that leaves room tells the driver
+/// that the socket is empty.
 const READ_BYTES_MIN: usize = 512;
 /// Further source addresses on the loopback, each with all ports; no process may have as many files
 /// open.

@@ -12,9 +12,9 @@ use crate::target::Target;
 /// Bytes in flight on one connection. A server's socket accepts this much while the server itself
 /// reads nothing, so a closed loop never waits to send while the server waits for it to receive.
 const IN_FLIGHT_BYTES_MAX: usize = 64 * 1024;
-/// More workers than any machine has CPUs are a mistake in the argument.
+/// Maximum number of workers: more than any machine has CPUs are a mistake in the argument.
 const WORKERS_MAX: usize = 1024;
-/// Longer than any measurement, and within the range of latencies.
+/// Maximum length of a measurement, within the range of latencies.
 const TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// The rule by which connections send.

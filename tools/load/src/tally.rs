@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use crate::clock::Clock;
 use crate::failure::{Failure, Kind};
 
-/// One hour: longer than any measurement.
+/// Maximum latency: one hour, longer than any measurement.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 /// Finer than any two runs agree.
 const SIGNIFICANT_DIGITS: u8 = 3;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
-/// Far longer than any call; a sum of many stays within 64 bits.
+/// Maximum duration, far longer than any call; a sum of many stays within 64 bits.
 const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Requests per second. A lower rate simulates years of idleness; at the highest, all arrive at the
 /// same time.

@@ -1,4 +1,5 @@
-//! The documentation of a function starts with a verb in the third person, as that of `std` does.
+//! The documentation of a function starts with a verb in the third person, as that of `std` does;
+//! that of a constant with what it is, and not with the reason for its value.
 
 use super::Finding;
 use super::language::doc_line;
@@ -8,6 +9,15 @@ use super::tree::Tree;
 const OTHERS: [&str; 7] = [
     "Always", "As", "Bytes", "Its", "Previous", "Seconds", "This",
 ];
+
+/// First words of a reason.
+const REASONS: [&str; 18] = [
+    "Above", "Below", "Beyond", "Enough", "Far", "Few", "Fewer", "Larger", "Less", "Long",
+    "Longer", "More", "Short", "Shorter", "Smaller", "Too", "When", "Where",
+];
+
+const CONSTANT_REMEDY: &str =
+    "start with what it is, as in \"Maximum size\", and then give the reason";
 
 const REMEDY: &str =
     "start with a verb, as in \"Returns\" or \"Waits until\"; in a test, \"Catches\" and the fault";
@@ -28,8 +38,39 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
                 findings.push(Finding::new(path, line, what, REMEDY));
             }
         }
+        findings.extend(reasons(path, &lines));
     }
     findings
+}
+
+/// Returns the constants of a file whose documentation starts with a reason.
+fn reasons(path: &str, lines: &[&str]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        if let Some(name) = constant_name(line)
+            && let Some((start, text)) = summary(&lines[..index])
+            && REASONS.contains(&first_word(text))
+        {
+            let word = first_word(text);
+            let what = format!("the documentation of `{name}` starts with \"{word}\"");
+            findings.push(Finding::new(path, start, what, CONSTANT_REMEDY));
+        }
+    }
+    findings
+}
+
+/// Returns the name of the constant or static variable that begins on this line.
+fn constant_name(line: &str) -> Option<&str> {
+    let item = match line.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => rest.split_once(") ")?.1,
+        Some(rest) => rest.trim_start(),
+        None => line,
+    };
+    let rest = item
+        .strip_prefix("const ")
+        .or_else(|| item.strip_prefix("static "))?;
+    let (name, _) = rest.split_once(':')?;
+    name.starts_with(char::is_uppercase).then_some(name)
 }
 
 /// Returns the first line of the documentation at the end of these lines, with its number.
@@ -91,6 +132,21 @@ mod tests {
                     format!("//! A.\n    /// {text}\n    /// Waits.\n    {before} a() {{}}\n");
                 plant(check, &GOOD, ("a.rs", &source), &[&expected]);
             }
+        }
+    }
+
+    #[test]
+    fn a_constant_that_starts_with_a_reason_is_found() {
+        let expected = ["a.rs:3: the documentation of `MAX` starts with \"Longer\""];
+        for item in ["const", "pub(in a::b) static", "pub const"] {
+            let with = |doc: &str| format!("//! A.\n\n/// {doc}\n{item} MAX: u8 = 1;\n");
+            let good = with("Maximum length: longer than any.");
+            plant(
+                check,
+                &[("a.rs", &good)],
+                ("a.rs", &with("Longer than any.")),
+                &expected,
+            );
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Finding;
 use super::tree::Tree;
 
-/// In characters. `max_width` of rustfmt is the same.
+/// Maximum width in characters, the `max_width` of rustfmt.
 pub(super) const WIDTH_MAX: usize = 100;
 
 /// Written by `cargo xtask foreign`, `kernel-patch` and `kernels`.

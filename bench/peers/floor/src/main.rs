@@ -24,7 +24,8 @@ use compute::Compute;
 use fatal::make_panics_fatal;
 
 const MESSAGE_BYTES: usize = 16;
-/// Longer than a message, so that a short read says that there is no more.
+/// Size of the receive buffer: more than a message, so that a short read says that there is no
+/// more.
 const BUFFER_BYTES: usize = 64;
 /// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -35,7 +36,7 @@ const EVENTS: usize = 1024;
 const MESSAGES: EventFlags = EventFlags::IN
     .union(EventFlags::RDHUP)
     .union(EventFlags::ET);
-/// No descriptor has this number.
+/// The event data of the listener: no descriptor has this number.
 const LISTENER: u64 = u64::MAX;
 
 fn main() {

@@ -8,9 +8,11 @@ use may::net::{TcpListener, TcpStream};
 
 use crate::compute::Compute;
 
-/// Longer than a message of 16 bytes, so that a short read says that there is no more.
+/// Size of a receive buffer: more than a message of 16 bytes, so that a short read says that there
+/// is no more.
 const BUFFER_BYTES: usize = 64;
-/// In words, as may counts them: 8 KiB. An echo uses 123 words, as may tells of a size that is odd.
+/// Stack size in words, as may counts: 8 KiB. An echo uses 123 words, which may reports for an odd
+/// size.
 const STACK_WORDS: usize = 0x400;
 
 pub(crate) fn serve(port: u16, workers: usize, compute: Compute) {

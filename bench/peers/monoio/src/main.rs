@@ -18,7 +18,8 @@ mod fatal;
 use compute::Compute;
 use fatal::make_panics_fatal;
 
-/// Longer than a message of 16 bytes, so that a short read says that there is no more.
+/// Size of a receive buffer: more than a message of 16 bytes, so that a short read says that there
+/// is no more.
 const BUFFER_BYTES: usize = 64;
 
 fn main() {

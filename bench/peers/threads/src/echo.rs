@@ -7,7 +7,8 @@ use std::thread;
 use crate::compute::Compute;
 use crate::threads::spawn;
 
-/// Longer than a message of 16 bytes, so that a short read says that there is no more.
+/// Size of a receive buffer: more than a message of 16 bytes, so that a short read says that there
+/// is no more.
 const BUFFER_BYTES: usize = 64;
 
 /// Serves with a thread per connection. The kernel puts the threads on all CPUs that the process

@@ -45,7 +45,8 @@ mod threads {
     pub(crate) use std::thread::{sleep, yield_now};
     pub(crate) use std::{sync, thread};
 
-    /// Enough for what they do here, and about the least that the C library allows.
+    /// Stack size of the threads: enough for these programs, and about the least that the C library
+    /// allows.
     const STACK_BYTES: usize = 32 * 1024;
 
     pub(crate) fn spawn<T: Send + 'static>(

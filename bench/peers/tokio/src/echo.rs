@@ -10,7 +10,8 @@ use tokio::task::spawn;
 
 use crate::compute::Compute;
 
-/// Longer than a message of 16 bytes, so that a short read says that there is no more.
+/// Size of a receive buffer: more than a message of 16 bytes, so that a short read says that there
+/// is no more.
 const BUFFER_BYTES: usize = 64;
 
 pub(crate) fn serve(port: u16, workers: usize, compute: Compute) {

@@ -17,7 +17,8 @@ mod compute;
 
 use compute::Compute;
 
-/// Longer than a message of 16 bytes, so that a short read means that there is no more.
+/// Size of a receive buffer: more than a message of 16 bytes, so that a short read means that there
+/// is no more.
 const READ_BYTES: usize = 64;
 /// Buffers of a multishot receive, for all connections: as many as may have sent between two rounds
 /// of the worker.

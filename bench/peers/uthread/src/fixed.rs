@@ -10,7 +10,7 @@ use uthread::{Runtime, spawn};
 /// The path and the body.
 const FIXED: (&str, &str) = ("fixed", "hello, world\n");
 
-/// Longer than any head of a load.
+/// Maximum size of a request's head, above that of any load.
 const HEAD_BYTES_MAX: usize = 4 * 1024;
 const HEADERS_MAX: usize = 32;
 

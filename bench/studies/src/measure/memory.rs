@@ -8,7 +8,8 @@ use anyhow::{Context, Result};
 use procfs::{Current, Meminfo};
 use uthread_report::measure::proc::{if_alive, tree};
 
-/// With fewer connections, a server grows mainly by its own start-up.
+/// Minimum number of connections by which the memory is divided: with fewer, a server grows mainly
+/// by its own start-up.
 const CONNECTIONS_TO_SHARE_RSS: u32 = 100;
 /// The kernel's memory needs more connections, as it also keeps what the server before has freed.
 const CONNECTIONS_TO_SHARE_KERNEL: u32 = 1000;

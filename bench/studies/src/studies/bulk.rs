@@ -34,7 +34,7 @@ const SUBJECTS: [(&str, Driver); 3] = [
 ];
 /// Messages per second of the light client, which are far apart beside the time until an answer.
 const RATE: u64 = 200;
-/// In a second only two messages are beyond p99.
+/// Minimum length of a measurement: in a second only two messages are beyond p99.
 const SECONDS_MIN: u64 = 3;
 
 #[derive(clap::Args)]

@@ -83,7 +83,7 @@ impl Kind {
 const LARGE_BYTES: u64 = 2 << 30;
 /// Number of files in the small tree.
 const FEW_FILES: usize = 10;
-/// Where Linux drops its page cache.
+/// Path of the file that makes Linux drop its page cache.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 /// Mean of a search, with the wait for a quiet machine.
 const SECONDS_EACH: f64 = 2.0;

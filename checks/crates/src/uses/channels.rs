@@ -19,7 +19,7 @@ pub(super) const USES: &[Use] = &[
     ),
 ];
 
-/// Two messages, each after a wait.
+/// Number of messages, each sent after a wait.
 const MESSAGES: [u32; 2] = [3, 4];
 
 /// Sends all messages, and receives them in another fiber.

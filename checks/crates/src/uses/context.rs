@@ -169,7 +169,7 @@ fn logger() {
     );
 }
 
-/// More guards than arc-swap keeps for a thread without counting references.
+/// Number of guards, above those that arc-swap keeps for a thread without counting references.
 const GUARDS: usize = 12;
 
 fn arc_swap() {

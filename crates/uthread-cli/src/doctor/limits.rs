@@ -23,7 +23,7 @@ const MAPPINGS_PER_STACK: u64 = 2;
 
 /// Default maximum of `uthread serve`.
 const CONNECTIONS: u64 = 10_000;
-/// Enough for a hundred thousand fibers.
+/// Number of mappings that suffices for a hundred thousand fibers.
 const MAPPINGS: u64 = 200_000;
 /// Backlog that `uthread serve` and `uthread echo` request, and the kernel's default maximum.
 const LISTEN_QUEUE: u64 = 4096;

@@ -14,7 +14,7 @@ use uthread::{Driver, Runtime};
 
 use super::refusal;
 
-/// Enough connections to keep the workers of most machines busy.
+/// Number of connections, enough to keep the workers of most machines busy.
 const CONNECTIONS: usize = 16;
 const MESSAGE: &[u8; 16] = b"uthread's doctor";
 /// Share of the duration for each part, in percent.
@@ -23,7 +23,7 @@ const FILE_SHARE: u32 = 20;
 const TIMER_SHARE: u32 = 20;
 const TIMEOUT: Duration = Duration::from_millis(1);
 
-/// Far longer than any step takes on a loaded machine: only a fault exceeds it.
+/// Time limit of a step, which only a fault exceeds, also on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Remedy for faults of unknown cause.

@@ -3,8 +3,8 @@
 use super::root::Regular;
 use crate::http::negotiate::Coding;
 
-/// Two quotes, three hexadecimal numbers of at most 16 digits, three dashes, and room for the
-/// longest coding.
+/// Maximum size of a tag: two quotes, three hexadecimal numbers of at most 16 digits, three dashes,
+/// and room for the longest coding.
 const TAG_BYTES_MAX: usize = 64;
 
 /// A strong tag: modification time in nanoseconds, size and coding.

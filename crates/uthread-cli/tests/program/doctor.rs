@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::harness::command;
 use crate::restrict::{REGISTER, SETUP, become_nobody, has_ring, refuse, restricted};
 
-/// Long enough for every part of the self-test.
+/// Time limit of the self-test, long enough for all its parts.
 const SECONDS: &str = "0.2";
 
 /// Runs the doctor under a restriction, and returns its page and its JSON.

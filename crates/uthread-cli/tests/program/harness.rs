@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use tempfile::TempDir;
 
-/// Far longer than any step takes on a loaded machine.
+/// Time limit of a step, which only a hang exceeds, also on a loaded machine.
 pub(crate) const HANG: Duration = Duration::from_secs(20);
 
 pub(crate) fn command(args: &[&str]) -> Command {
@@ -338,7 +338,7 @@ impl Client {
         response
     }
 
-    /// Reads the head of a response and nothing behind it.
+    /// Reads the head of a response and nothing after it.
     pub(crate) fn response_head(&mut self) -> Response {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {

@@ -17,7 +17,7 @@ const BYTES_MAX: usize = if cfg!(debug_assertions) {
     6 * 1024
 };
 
-/// Longer than until the second visit of the trimming worker, on a busy machine.
+/// Time until the trimming worker has come a second time, on a busy machine.
 const TRIMMED: Duration = Duration::from_secs(20);
 
 /// Opens connections and uses each once. They stay open as long as the result.

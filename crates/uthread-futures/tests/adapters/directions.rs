@@ -11,11 +11,11 @@ use uthread_futures::Async;
 
 use crate::places::{Calls, everywhere, poll_read, poll_read_into, unix};
 
-/// More attempts than may succeed in a row.
+/// Number of attempts, above those that may succeed in a row.
 const MANY: usize = 1000;
 
 #[test]
-fn a_task_that_never_waits_is_told_to_let_others_run() {
+fn a_task_that_never_waits_lets_others_run() {
     everywhere(|| {
         let (ours, mut theirs) = unix();
         theirs.write_all(&[7; MANY]).unwrap();

@@ -13,7 +13,7 @@ use uthread_futures::Async;
 
 use crate::places::{Calls, everywhere, poll_read, tcp, unix};
 
-/// More than the buffers of a connection hold.
+/// Number of bytes, above what the buffers of a connection hold.
 const SIZE: usize = 1 << 20;
 
 /// Transfers a megabyte in both directions at once, in one task.

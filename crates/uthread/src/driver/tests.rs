@@ -15,7 +15,7 @@ use crate::op::fs::FileOperation;
 use crate::op::net::{self, SocketOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
 
-/// No single step of these tests takes longer, on the slowest machine.
+/// Time limit of a step of these tests, on the slowest machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A driver with both of its ends, as a worker has it.

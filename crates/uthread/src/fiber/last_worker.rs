@@ -14,7 +14,7 @@
 
 use crate::atomic::{AtomicU32, Ordering};
 
-/// Before the first operation.
+/// The value before the first operation.
 const NONE: u32 = u32::MAX;
 
 pub(crate) struct LastWorker(AtomicU32);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// No timeout: the call waits without limit.
+/// The value for no timeout: the call waits without limit.
 const FOREVER: u64 = 0;
 
 /// A timeout in nanoseconds. All accesses are relaxed: the value guards no other memory.

@@ -24,14 +24,14 @@ use crate::atomic::lock;
 use crate::forked::PerProcess;
 use crate::priorities::{Arbiter, Priority};
 
-/// Enough to fill the queue of a disk.
+/// Maximum number of threads for files, enough to fill the queue of a disk.
 const FILE_THREADS_MAX: usize = 64;
 
 /// Such threads usually wait and do not compute, so that memory is the limit.
 const WAIT_THREADS_MAX: usize = 512;
 
-/// Longer than the pauses of a busy program, short enough that the stacks do not remain after a
-/// burst.
+/// Time for which an idle thread stays: longer than the pauses of a busy program, short enough that
+/// the stacks do not remain after a burst.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// A call, or the body of a thread: threads with bodies of one type share the code that starts

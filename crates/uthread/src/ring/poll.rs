@@ -162,7 +162,7 @@ struct Readiness;
 impl Decode for Readiness {
     type Item = Events;
 
-    /// Never reached: events are merged into one item.
+    /// Maximum number of events that wait. It is not reached, as events are merged into one item.
     const BACKLOG_MAX: usize = 2;
 
     fn decode(&self, result: u32, _: Option<u16>, newest: Option<&mut Events>) -> Option<Events> {

@@ -32,7 +32,8 @@ const STACK_SIZE: usize = if cfg!(debug_assertions) {
     256 * 1024
 };
 
-/// Longer than a request computes, shorter than the latency that its client calls slow.
+/// Default threshold of a stall: longer than a request computes, shorter than the latency that its
+/// client calls slow.
 const STALL_THRESHOLD: Duration = Duration::from_millis(100);
 
 /// The shortest interval of samples of the scheduling delay: at this one, the monitor takes a

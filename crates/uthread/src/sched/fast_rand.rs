@@ -6,8 +6,8 @@ thread_local! {
     static STATE: Cell<u32> = const { Cell::new(SEED) };
 }
 
-/// Any number but zero. All threads may start alike: it only matters that no program runs in step
-/// with the sequence.
+/// First state of each thread: any number but zero. All threads may start alike, as it only matters
+/// that no program runs in step with the sequence.
 const SEED: u32 = 0x9e37_79b9;
 
 /// Returns a number below `bound`, or zero if `bound` is zero. Never inlined, like every access to

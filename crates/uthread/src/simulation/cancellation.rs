@@ -74,7 +74,7 @@ fn a_fiber_cancelled_at_any_moment_ends_and_no_other() {
 
 #[test]
 fn a_deadline_ends_all_waits_neither_early_nor_late() {
-    /// Two ticks of the timers, and an operation's cancellation.
+    /// Maximum delay: two ticks of the timers, and an operation's cancellation.
     const LATE_MAX: Duration = Duration::from_millis(8);
     under_seeds(|seed, mode| {
         Simulation::new(seed, 2, mode).run(move || {

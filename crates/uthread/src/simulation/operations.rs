@@ -25,7 +25,7 @@ use crate::sched::shared::mode::Mode;
 use crate::sched::worker::{Tick, current};
 use crate::thread::{self, Cancelled, spawn, yield_now};
 
-/// Longer than a simulation.
+/// Time limit that no simulation reaches.
 const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Receives into a buffer on the stack, as a socket would.

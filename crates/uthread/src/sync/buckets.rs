@@ -7,8 +7,8 @@ use super::bucket::Bucket;
 use crate::forked::PerProcess;
 use crate::sched::features::fork;
 
-/// Enough that a contended lock seldom slows another one down: a bucket is locked for a fraction of
-/// a microsecond. Together they take 8 KiB.
+/// Number of buckets, enough that a contended lock seldom slows another one down: a bucket is
+/// locked for a fraction of a microsecond. Together they take 8 KiB.
 const BUCKETS: usize = 64;
 
 /// On cache lines of its own: 128 bytes, as CPUs fetch lines in pairs.

@@ -23,7 +23,7 @@ behaviours![(
     ]
 )];
 
-/// More messages than after which a driver keeps state for a connection.
+/// Number of messages, above that after which a driver keeps state for a connection.
 const MESSAGES: usize = 8;
 
 type Reader = Box<dyn Read + Send>;

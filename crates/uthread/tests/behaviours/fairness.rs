@@ -365,7 +365,7 @@ fn a_loop_that_writes_and_reads_a_socket_starves_nobody(place: Place) {
 }
 
 fn an_echo_whose_peer_has_always_sent_starves_nobody(place: Place) {
-    /// Below what a socket takes in that nobody reads.
+    /// Number of bytes, below what a socket accepts that nobody reads.
     const SENT: usize = 2000 * MESSAGE_BYTES;
     starves_nobody(place, |rounds| {
         while rounds.again() {

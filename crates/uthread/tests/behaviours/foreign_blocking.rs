@@ -18,7 +18,7 @@ use uthread::net::{TcpListener, TcpStream};
 use uthread::thread::{Cancelled, park};
 use uthread::{Runtime, blocking, scope, shield, sleep, spawn, yield_now};
 
-/// For a behaviour that takes seconds.
+/// Places of a behaviour that takes seconds.
 const WITH_OWN_TLS_ON_A_RING: &[Gap] = &[WITHOUT_OWN_TLS, NO_RING];
 
 behaviours![
@@ -261,7 +261,7 @@ fn blocking_calls_run_on_the_fibers_own_thread(place: Place) {
         assert_eq!(blocking(|| thread::current().id()), own);
         let panicked = catch_unwind(|| blocking(|| panic!("in a blocking call")));
         assert!(panicked.is_err());
-        // A call of uthread waits as ever.
+        // A call of uthread suspends the fiber.
         let (send, receive) = uthread::sync::mpsc::channel();
         let other = spawn(move || send.send(7).unwrap());
         assert_eq!(blocking(move || receive.recv().unwrap()), 7);

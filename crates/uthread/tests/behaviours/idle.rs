@@ -53,7 +53,7 @@ behaviours![
     (&[NO_RING], [after_cancelled_raw_requests]),
 ];
 
-/// Shorter than the time between two system calls of a runtime that is not idle.
+/// Time of a look: shorter than the time between two system calls of a runtime that is not idle.
 const LOOK: Duration = Duration::from_millis(100);
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -34,7 +34,7 @@ behaviours![
     ),
 ];
 
-/// More than the pool has threads.
+/// Number of files, above that of the threads of the pool.
 const MANY: usize = 70;
 
 /// Creates a file, and opens handles to it that are independent of each other.

@@ -137,7 +137,7 @@ macro_rules! modules {
     };
 }
 
-/// In the order in which they run.
+/// All modules, in the order in which they run.
 const MODULES: &[harness::Module] = &modules![
     thread_builder,
     dedicated,

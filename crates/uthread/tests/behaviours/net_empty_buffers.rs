@@ -21,7 +21,7 @@ behaviours![(
     ]
 )];
 
-/// Long enough to tell waiting from not waiting, short enough to wait for.
+/// A timeout long enough to distinguish waiting from not waiting, and short enough to wait for.
 const SHORT: Duration = Duration::from_millis(40);
 /// A timeout that no call reaches, because its event occurs.
 const LONG: Duration = Duration::from_secs(3600);

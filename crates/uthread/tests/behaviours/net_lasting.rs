@@ -19,7 +19,7 @@ behaviours![
             one_that_is_dropped_ends_at_once,
             one_that_is_given_to_std_ends_with_it,
             a_clone_keeps_it_open,
-            its_end_and_its_reset_are_told,
+            its_end_and_its_reset_are_reported,
             a_read_that_is_late_takes_nothing,
             two_may_wait_for_it,
             reads_of_all_sizes_find_all_that_was_sent
@@ -36,7 +36,7 @@ behaviours![
     )
 ];
 
-/// More messages than it takes.
+/// Number of messages that makes a connection long-lived.
 const MESSAGES: usize = 8;
 
 /// Returns a connection that has lasted, and its peer.
@@ -88,7 +88,7 @@ fn a_clone_keeps_it_open(place: Place) {
     });
 }
 
-fn its_end_and_its_reset_are_told(place: Place) {
+fn its_end_and_its_reset_are_reported(place: Place) {
     place.run(|| {
         let (mut ours, mut theirs) = lasting_pair();
         // With the last bytes, and long after them.

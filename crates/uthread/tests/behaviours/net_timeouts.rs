@@ -44,7 +44,7 @@ behaviours![
     (IN_FIBERS, [a_signal_to_a_worker_does_not_reach_its_fibers]),
 ];
 
-/// Long enough to tell waiting from not waiting, short enough to wait for.
+/// A timeout long enough to distinguish waiting from not waiting, and short enough to wait for.
 const SHORT: Duration = Duration::from_millis(40);
 
 /// A timeout that no call reaches, because its event occurs.

@@ -33,7 +33,7 @@ behaviours![
     (ON_A_THREAD, [a_thread_that_is_no_fiber_says_what_it_did]),
 ];
 
-/// Where `fail` spawns.
+/// The line in which `fail` spawns.
 const LINE: u32 = line!() + 5;
 
 /// Lets a fiber panic.

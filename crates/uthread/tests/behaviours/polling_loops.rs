@@ -18,7 +18,8 @@ behaviours![
     (EVERYWHERE, [readers_of_a_cell_wait_for_its_writers])
 ];
 
-/// When a loop gives up that waits for another fiber, which takes no longer on any machine.
+/// Time after which a loop gives up that waits for another fiber, which takes no longer on any
+/// machine.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
 fn a_loop_of_looks_lets_the_others_run(place: Place) {

@@ -48,7 +48,7 @@ behaviours![
     ),
 ];
 
-/// More than one turn of the sender, and no multiple of anything.
+/// Number of bytes, above those of one turn of the sender, and no multiple of anything.
 const LENGTH: usize = 700_001;
 
 /// Sends to a peer that reads all there is; what was sent by count, and what arrived.

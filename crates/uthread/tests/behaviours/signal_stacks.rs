@@ -32,7 +32,7 @@ behaviours![
     )
 ];
 
-/// More than the kernel saves in a signal frame.
+/// Size of a signal stack, above what the kernel saves in a signal frame.
 const STACK_BYTES: usize = 64 * 1024;
 
 thread_local! {

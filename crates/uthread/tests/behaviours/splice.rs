@@ -43,7 +43,7 @@ behaviours![
     (IN_FIBERS, [a_splice_that_waits_is_cancelled]),
 ];
 
-/// More than one turn, and no multiple of anything.
+/// Number of bytes, above those of one turn, and no multiple of anything.
 const LENGTH: usize = 700_001;
 const SHORT: Duration = Duration::from_millis(40);
 

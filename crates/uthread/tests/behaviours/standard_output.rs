@@ -121,7 +121,7 @@ fn read_slowly(place: Place, write: fn(), expected: &[u8]) {
     }
 }
 
-/// More lines than pipes and sockets hold.
+/// Number of lines, above what pipes and sockets hold.
 const LINES: usize = 2_000;
 
 fn line(number: usize) -> String {

@@ -93,7 +93,8 @@ fn connections_do_not_wait_for_their_acceptor(place: Place) {
 /// until it is told to stop.
 #[track_caller]
 fn start_beside(place: Place, busy: fn(&Runtime, &Arc<AtomicBool>)) {
-    /// Fewer than a busy worker takes from another one to balance their loads.
+    /// Number of fibers, below that which a busy worker takes from another one to balance their
+    /// loads.
     const FIBERS: usize = 10;
     let runtime = place.runtime();
     let stop = Arc::new(AtomicBool::new(false));

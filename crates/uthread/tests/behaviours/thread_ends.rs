@@ -24,7 +24,7 @@ behaviours![(
     ]
 )];
 
-/// Long after a join that does not wait for it.
+/// Time after which a join that does not wait for it has long returned.
 const LATE: Duration = Duration::from_millis(50);
 
 /// Calls a function when it is dropped.

@@ -138,7 +138,7 @@ fn talk(timeout: Duration, rounds: u32) -> (TcpStream, TcpStream) {
 /// first. Otherwise it would wake the worker when it is due, and end some later read too early.
 fn timers_of_reads_that_came_in_time_are_gone(place: Place) {
     const CONNECTIONS: u32 = 20;
-    /// Long enough that no read of one byte reaches it, and short enough to wait for.
+    /// A timeout long enough that no read of one byte reaches it, and short enough to wait for.
     const TIMEOUT: Duration = Duration::from_secs(2);
     const SPREAD: Duration = Duration::from_millis(300);
     // Where the kernel polls, each may have to wake its thread.

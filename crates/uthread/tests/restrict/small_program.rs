@@ -10,7 +10,7 @@ use uthread::net::{TcpListener, TcpStream};
 use uthread::ring::{self, RegisteredBuffer, RegisteredFile};
 
 const CLIENTS: usize = 4;
-/// Long enough to tell waiting from not waiting.
+/// A timeout long enough to distinguish waiting from not waiting.
 const SHORT: Duration = Duration::from_millis(5);
 /// Reached only where something never happens.
 const LONG: Duration = Duration::from_secs(30);

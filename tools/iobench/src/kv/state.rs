@@ -9,7 +9,7 @@ use std::ops::Range;
 pub(super) const SEGMENT_BLOCKS: usize = 16;
 /// Puts that become durable together. They need at most one more segment.
 pub(super) const BATCH_MAX: usize = SEGMENT_BLOCKS;
-/// With fewer free segments, compaction begins.
+/// Number of free segments below which compaction begins.
 const FREE_MIN: usize = 4;
 
 /// Where the newest record of a key is.

@@ -18,7 +18,7 @@ use crate::blocks::BLOCK_BYTES;
 const SEGMENT_BYTES: usize = SEGMENT_BLOCKS * BLOCK_BYTES;
 /// Segments that are left for compaction: it frees more than it needs.
 const SPARE_FOR_COMPACTION: usize = 1;
-/// Fewer segments leave nothing to compact.
+/// Minimum number of segments: fewer leave nothing to compact.
 const SEGMENTS_MIN: usize = 8;
 
 /// A store in a file opened for direct I/O.

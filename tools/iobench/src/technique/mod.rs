@@ -60,7 +60,7 @@ pub enum Technique {
 }
 
 impl Technique {
-    /// In the order of the tables; the others are compared with the first.
+    /// All techniques in the order of the tables; the others are compared with the first.
     pub const ALL: [Technique; 12] = [
         Technique::Pread,
         Technique::Pool,

@@ -9,7 +9,7 @@ use super::tag::{Class, Tag};
 /// Maximum number of entries: a worker submits after about as many at the latest.
 const ENTRIES_MAX: usize = 64;
 const ENTRIES_MIN: usize = 2;
-/// One entry in so many begins or continues a chain.
+/// Mean number of entries for each that begins or continues a chain.
 const LINKED_ONE_IN: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 
 use super::tag::Tag;
 
-/// In the line of a system call that submits.
+/// Text in the line of a system call that submits.
 const CALL: &str = "io_uring_enter(";
-/// In the line of an entry that the kernel takes, and in that of one that it completes.
+/// Text in the line of an entry that the kernel takes, and in that of one that it completes.
 const USER_DATA: &str = "user_data 0x";
-/// Only in the line of an entry that the kernel completes.
+/// Text in the line of an entry that the kernel completes, and in no other.
 const RESULT: &str = "result ";
 
 /// The record of a batch until now.

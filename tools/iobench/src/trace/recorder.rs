@@ -14,7 +14,7 @@ use uthread_report::Unavailable;
 
 use super::record::Record;
 
-/// Where tracefs is, with the older place below debugfs.
+/// Paths of tracefs, with the older one below debugfs.
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// The events: of a call that submits, an entry taken, with its name before Linux 6.3 too, and an
 /// entry completed.

@@ -49,8 +49,8 @@ impl Class {
 }
 
 impl Tag {
-    /// More than any length. The smallest page: on a busy machine, the kernel may end a read of
-    /// `/dev/zero` after any page.
+    /// Bound that no length reaches: the smallest page, as on a busy machine the kernel may end a
+    /// read of `/dev/zero` after any page.
     pub(super) const LENGTH_MAX: usize = 4096;
 
     /// Returns the number of bytes to read.

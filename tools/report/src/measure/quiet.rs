@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use super::proc::{self, Cpu, Machine};
 
-/// Above this share of one CPU, others are no longer noise: on 2 CPUs it would move a median by
+/// Share of one CPU above which others are no longer noise: on 2 CPUs it would move a median by
 /// several per cent.
 pub const OTHERS_SHARE_MAX: f64 = 0.10;
-/// Long enough that a tick of 10 ms is 2 % of it.
+/// Time for which the machine has to be quiet, long enough that a tick of 10 ms is 2 % of it.
 pub const QUIET_FOR: Duration = Duration::from_millis(500);
 /// Time after an undisturbed window or wait for which the machine counts as quiet. A study opens
 /// thousands of windows, and each is checked again when it closes.

@@ -5,10 +5,10 @@
 
 use uthread_load::SplitMix;
 
-/// With so many, the interval's third digit no longer depends on the seed.
+/// Number of resamples, enough that the interval's third digit does not depend on the seed.
 const RESAMPLES: usize = 10_000;
-/// With fewer pairs even a sign test cannot reach 95 %: five coins show the same side once in
-/// sixteen throws.
+/// Minimum number of pairs for a verdict: with fewer, even a sign test cannot reach 95 %, as five
+/// coins show the same side once in sixteen throws.
 pub const PAIRS_FOR_A_VERDICT: usize = 6;
 /// Fixed, so that the same samples give the same interval each time a report is drawn.
 const BOOTSTRAP_SEED: u64 = 0x9e37_79b9_7f4a_7c15;

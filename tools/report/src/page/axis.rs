@@ -9,7 +9,8 @@ use plotters::prelude::*;
 const TICKS: usize = 6;
 /// Points that span more than this have a logarithmic axis.
 const POINTS_SPAN_MAX: f64 = 100.0;
-/// On a linear axis, a thirtieth of the height can no longer be read.
+/// Ratio of figures above which the axis is logarithmic: on a linear one, a thirtieth of the height
+/// can no longer be read.
 const FIGURES_SPAN_MAX: f64 = 30.0;
 
 /// A linear or logarithmic axis with its ticks.

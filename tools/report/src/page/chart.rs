@@ -12,7 +12,7 @@ use super::picture::{Axes, Chart, Drawn, Line, Names, Picture, SMALL, WHOLE, dra
 use crate::measure::stats::{Ratio, Summary};
 use crate::results::{Limit, Panel, Subject, significant};
 
-/// With more lines in one chart, small charts show each beside the first.
+/// Maximum number of lines in one chart; beyond it, small charts show each beside the first.
 const LINES_MAX: usize = 6;
 
 /// A subject's name, look and figures, one for each point.

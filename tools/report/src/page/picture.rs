@@ -44,7 +44,7 @@ pub(super) const WHOLE: Size = Size {
     height: 260,
 };
 
-/// One of many small charts, with its name above it.
+/// Size of one of many small charts, with its name above it.
 pub(super) const SMALL: Size = Size {
     width: 230,
     height: 150,

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::harness::{Program, command};
 
-/// Short, and without a warm-up.
+/// Options of a short load without a warm-up.
 const QUICK: [&str; 3] = ["--duration=200ms", "--warm-up=0s", "--json"];
 
 /// Messages that fall due in that time at 50 per second with one worker: the schedule is the same
@@ -247,7 +247,7 @@ fn an_answer_that_differs_in_a_bit_is_wrong() {
 }
 
 #[test]
-fn a_server_that_closes_is_told_and_connected_to_again() {
+fn a_server_that_closes_is_reported_and_connected_to_again() {
     let address = server(|stream| {
         let mut message = [0; 16];
         for _ in 0..5 {

@@ -14,9 +14,9 @@ use crate::harness::site;
 
 const LEVELS: usize = 40;
 const FOLDERS: usize = 150;
-/// More than is listed at once.
+/// Number of names, above that of a list.
 const NAMES: usize = 1100;
-/// More than are searched before the result of the first file is there.
+/// Number of files, above that searched before the result of the first one.
 const FILES: usize = 300;
 
 /// Creates a deep and wide tree; returns it with what `-c text` finds in it, in the order of the
@@ -64,7 +64,7 @@ fn limited(driver: &str, limit: &str, arguments: &[&str], folder: &Path) -> Outp
     command.output().unwrap()
 }
 
-/// Catches the loss of the files behind those that cannot be opened: once, 33,807 of 39,403 were
+/// Catches the loss of the files after those that cannot be opened: once, 33,807 of 39,403 were
 /// searched with 32 workers and 1024 descriptors.
 #[test]
 fn few_descriptors_are_enough_for_all_files() {

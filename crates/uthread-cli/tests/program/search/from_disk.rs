@@ -11,7 +11,7 @@ use super::{DRIVERS, search_on};
 
 const FOLDERS: usize = 6;
 const FILES_EACH: usize = 100;
-/// More than fits into a batch.
+/// Size of a file that does not fit into a batch.
 const LARGE_BYTES: usize = 400 * 1024;
 
 /// Writes files with different numbers of lines, and returns what `-c` finds in them.

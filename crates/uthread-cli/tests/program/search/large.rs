@@ -10,7 +10,7 @@ use super::like_ripgrep::compare;
 use super::{DRIVERS, is_exhaustive};
 
 const KIB: usize = 1024;
-/// Larger than what is searched by one worker.
+/// Size of a file, above that searched by one worker.
 const FILE_BYTES: usize = 4500 * KIB;
 /// The distance between the positions of two successive parts.
 const PART_BYTES: usize = 256 * KIB;

@@ -107,7 +107,7 @@ const LAYOUTS: [&str; 26] = [
     "--no-unicode -i -c",
 ];
 
-/// Where the benchmarks and `.ci/run` install ripgrep.
+/// Path where the benchmarks and `.ci/run` install ripgrep.
 const INSTALLED: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../target/peers/tools/bin/rg"

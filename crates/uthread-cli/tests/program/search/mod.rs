@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::command;
 
-/// For the environment variable `UTHREAD_DRIVER`.
+/// Values of the environment variable `UTHREAD_DRIVER`.
 const DRIVERS: [&str; 3] = ["uring", "epoll", "threads"];
 
 /// Returns `true` if the tests may take long.

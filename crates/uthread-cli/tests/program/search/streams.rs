@@ -173,7 +173,7 @@ fn an_interrupt_prints_results_that_wait_for_their_turn() {
     }
 }
 
-/// Has too many states for tables, in which the search of a byte is fast.
+/// Pattern with too many states for tables, in which the search of a byte is fast.
 const SLOW: &str = r"text|a[ab]{20}\W\w";
 
 /// Creates a file whose search takes seconds, with a match at its beginning.

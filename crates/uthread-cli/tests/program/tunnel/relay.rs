@@ -10,7 +10,7 @@ use rustix::net::sockopt::set_socket_linger;
 use super::{Target, connect, drivers};
 use crate::harness::{Client, Program};
 
-/// More than sockets and pipes hold together, and no multiple of a buffer.
+/// Number of bytes, above what sockets and pipes hold together, and no multiple of a buffer.
 const MANY_BYTES: usize = 20_000_003;
 
 #[test]

@@ -15,7 +15,7 @@ use crate::resource::descriptor::Descriptor;
 use crate::resource::pages::Pages;
 use crate::resource::registration::{Reclaimer, Registration, Resource};
 
-/// All ids but the last, as groups have no table that takes memory.
+/// Maximum number of groups: all ids but the last, as groups have no table that takes memory.
 const GROUPS_MAX: u16 = u16::MAX;
 
 /// Registered memory is locked and comes in large pieces, so few are enough. The table takes 2 KiB.

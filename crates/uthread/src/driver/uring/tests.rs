@@ -30,7 +30,7 @@ use crate::op::net::{self, SocketOperation};
 use crate::op::raw::{RawOperation, RawRequest};
 use crate::resource::descriptor::{Descriptor, FdState};
 
-/// No single step of these tests takes longer, on the slowest machine.
+/// Time limit of a step of these tests, on the slowest machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The kernel thread goes to sleep at once, so that it is awake in some rounds and asleep in

@@ -8,7 +8,7 @@ use uthread::{Builder, Driver, JoinHandle, Runtime};
 
 use crate::support::{pass_a_round, spawn_begun, wait_until_asleep};
 
-/// One more place is one more line.
+/// All places, one line each.
 pub(crate) const PLACES: [Place; 11] = [
     Place::outside("thread"),
     Place::inside("uring 1", Driver::Uring, 1, false).variant(),
@@ -48,7 +48,8 @@ struct Kind {
     own_tls: bool,
 }
 
-/// Short enough that some submissions find the kernel thread asleep and others find it awake.
+/// Time after which the kernel thread sleeps, short enough that some submissions find it asleep and
+/// others find it awake.
 const POLLING_IDLE: Duration = Duration::from_millis(1);
 
 impl Place {

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::place::Place;
 
-/// Far more calls than a fiber may make before the others of its worker get a turn.
+/// Number of calls, far above those that a fiber may make before the others of its worker get a
+/// turn.
 const CALLS_MAX: usize = 2048;
 
 /// How long the loop goes on where fibers have thread-local storage of their own: a spare worker

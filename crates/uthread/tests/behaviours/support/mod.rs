@@ -31,10 +31,10 @@ use uthread::fs::{File, OpenOptions};
 use uthread::net::{TcpListener, TcpStream};
 use uthread::{JoinHandle, Runtime};
 
-/// Far beyond what any step takes on a loaded machine: it only turns a hang into a failure.
+/// Time limit of a step, which only a hang exceeds, also on a loaded machine.
 pub(crate) const HANG: Duration = Duration::from_secs(30);
 
-/// Any free port of this machine.
+/// The address of any free port of this machine.
 pub(crate) const FREE: &str = "127.0.0.1:0";
 
 /// Waits for what another thread does soon but tells nobody.
