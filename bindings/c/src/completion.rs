@@ -33,7 +33,8 @@ pub struct uthread_chunk {
     _bytes: Chunk,
 }
 
-/// A completion whose end is told exactly once. If it is dropped before, the request was cancelled.
+/// A completion, which is called with the end of its request exactly once. If it is dropped before,
+/// the request was cancelled.
 pub(crate) struct Completion {
     function: Option<Function>,
     data: *mut c_void,

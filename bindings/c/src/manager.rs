@@ -81,8 +81,7 @@ impl Manager {
         })
     }
 
-    /// Cancels all requests and waits until each has told its end. Later ones are cancelled at
-    /// once.
+    /// Cancels all requests and waits until each has ended. Later ones are cancelled at once.
     pub(crate) fn stop(&self) {
         let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         let stopped = runtime.take();

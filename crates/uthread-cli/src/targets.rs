@@ -87,7 +87,7 @@ pub(crate) struct Rule {
 enum Hosts {
     Any,
     Name(String),
-    /// The part behind `*`, with its dot.
+    /// The part after `*`, with its dot.
     Subdomains(String),
     Network(IpAddr, u32),
 }

@@ -23,7 +23,7 @@ const PAUSES: u32 = 40;
 const LONG: Duration = Duration::from_secs(30);
 
 #[test]
-fn a_shortage_of_descriptors_is_told_and_outlived() {
+fn a_shortage_of_descriptors_is_reported_and_survived() {
     let limit = Rlimit {
         current: Some(DESCRIPTORS),
         maximum: Some(DESCRIPTORS),
@@ -37,8 +37,8 @@ fn a_shortage_of_descriptors_is_told_and_outlived() {
         let runtime = Runtime::builder().driver(driver).workers(1);
         let runtime = runtime.build().unwrap();
         runtime.run(|| outlives_a_shortage(driver));
-        let told = runtime.run(chooses_in_a_shortage);
-        assert_eq!(told.is_some(), driver == Driver::Threads);
+        let error = runtime.run(chooses_in_a_shortage);
+        assert_eq!(error.is_some(), driver == Driver::Threads);
     }
     assert!(chooses_in_a_shortage().is_some(), "on a plain thread");
     let _files = take_all();
@@ -48,16 +48,17 @@ fn a_shortage_of_descriptors_is_told_and_outlived() {
     }
 }
 
-/// Waits for a socket beside a time. A thread needs a descriptor for that; what it is told without.
+/// Waits for a socket beside a time, and returns the error of the wait, for which a thread needs a
+/// descriptor.
 fn chooses_in_a_shortage() -> Option<io::Error> {
     let (silent, _peer) = UnixStream::pair().unwrap();
     let _files = take_all();
-    let told = uthread::select! {
-        readable(&silent) -> told => Some(told.unwrap_err()),
+    let error = uthread::select! {
+        readable(&silent) -> error => Some(error.unwrap_err()),
         after(PAUSE) => None,
     };
-    assert!(told.as_ref().is_none_or(is_shortage), "{told:?}");
-    told
+    assert!(error.as_ref().is_none_or(is_shortage), "{error:?}");
+    error
 }
 
 fn outlives_a_shortage(driver: Driver) {

@@ -19,12 +19,12 @@ const DEVICE: &str = "UTHREAD_TEST_DEVICE";
 fn polling(workers: usize) -> Runtime {
     let builder = Runtime::builder().workers(workers).io_polling();
     let runtime = builder.build().unwrap();
-    let told = runtime.driver().details();
+    let details = runtime.driver().details();
     let expected = match runtime.driver().driver() {
         Driver::Uring => ", I/O polling, wake by",
         _ => ", no I/O polling, which requires io_uring",
     };
-    assert!(told.contains(expected), "{told}");
+    assert!(details.contains(expected), "{details}");
     runtime
 }
 

@@ -48,8 +48,8 @@ fn refusals() -> Vec<(i64, Errno)> {
 }
 
 #[test]
-fn epoll_stands_in_and_the_reason_is_told() {
-    alone("epoll_stands_in_and_the_reason_is_told", || {
+fn epoll_replaces_the_ring_and_the_reason_is_reported() {
+    alone("epoll_replaces_the_ring_and_the_reason_is_reported", || {
         for (call, errno) in refusals() {
             restricted(
                 || refuse(&[call], errno),

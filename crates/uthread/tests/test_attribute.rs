@@ -103,7 +103,7 @@ fn outcome(test: &str) -> String {
 }
 
 #[test]
-fn failures_are_told() {
+fn failures_are_reported() {
     let cases = [
         ("fails_by_an_error", "Error: \"the error\""),
         ("fails_by_a_panic", "the panic"),

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_complete_head_tells_where_the_answer_ends() {
+    fn a_complete_head_shows_where_the_answer_ends() {
         let check = |head: &str, body_bytes, closes| {
             for end in 0..head.len() {
                 assert_eq!(

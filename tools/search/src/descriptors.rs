@@ -113,7 +113,7 @@ impl Drop for DirectoryPermit {
     }
 }
 
-/// Returns the number of open descriptors, or `None` if that cannot be told.
+/// Returns the number of open descriptors, or `None` if it is unknown.
 fn in_use() -> Option<usize> {
     // One of them is that of the list.
     Some(std::fs::read_dir("/proc/self/fd").ok()?.count() - 1)

@@ -64,8 +64,8 @@ fn print(output: Arc<Output>) {
     let _ = is_done.recv_timeout(2 * PRINT_MAX);
 }
 
-/// Returns the set of the signals that are ignored: bit 0 for signal 1. Empty if that cannot be
-/// told.
+/// Returns the set of the signals that are ignored: bit 0 for signal 1. Empty if it is
+/// unknown.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

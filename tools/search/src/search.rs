@@ -176,11 +176,11 @@ impl<'a> Search<'a> {
         if errors.is_empty() || !self.plan.selection.ignore.messages {
             return;
         }
-        let told = self.ignore_messages.lock();
-        let mut told = told.unwrap_or_else(PoisonError::into_inner);
+        let printed = self.ignore_messages.lock();
+        let mut printed = printed.unwrap_or_else(PoisonError::into_inner);
         for error in errors {
             let text = error.to_string();
-            if told.insert(text.clone()) {
+            if printed.insert(text.clone()) {
                 self.output.tell(text);
             }
         }

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_found_in_what_cargo_tells() {
+    fn programs_are_found_in_the_output_of_cargo() {
         let check = |message: &str, expected: Option<&str>| {
             let found = program(message, Path::new("/f"));
             assert_eq!(found.as_ref().map(|it| it.name.as_str()), expected);

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_told() {
+    fn differences_are_reported() {
         let before = Table::parse(TEXT).unwrap();
         assert_eq!(before.differences(&before), [""; 0]);
         let mut table = before.clone();

@@ -98,15 +98,15 @@ impl Guest<'_> {
 /// Reports each finished program until the guest has ended; returns true if it ended in time.
 fn watch(guest: &mut Child, tests: &Path, limit: Duration) -> io::Result<bool> {
     let start = Instant::now();
-    let mut told = 0;
+    let mut reported = 0;
     loop {
         let ended = guest.try_wait()?.is_some();
         let output = fs::read(tests)?;
         let runs = results::ended_runs(&String::from_utf8_lossy(&output));
-        for run in &runs[told..] {
+        for run in &runs[reported..] {
             eprintln!("  {run} after {} s", start.elapsed().as_secs());
         }
-        told = runs.len();
+        reported = runs.len();
         if ended || start.elapsed() > limit {
             return Ok(ended);
         }

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_found_in_what_cargo_tells() {
+    fn programs_are_found_in_the_output_of_cargo() {
         let check = |message: &str, expected: Option<(&str, &str)>| {
             let found = program(message);
             let found = found.as_ref();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_are_found_in_what_ldd_tells() {
+    fn libraries_are_found_in_the_output_of_ldd() {
         let check = |line: &str, expected: Option<&str>| {
             assert_eq!(library(line).as_deref(), expected.map(Path::new));
         };

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_is_told_by_its_type() {
+    fn a_method_is_known_by_its_type() {
         let code = |path: &str| {
             format!(
                 "/// ```\n/// a.set(a.get());\n/// ```\npub struct A;\n\nimpl A {{\n    \

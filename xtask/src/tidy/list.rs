@@ -24,7 +24,7 @@ pub(crate) fn forgive(tree: &Tree, path: &str, faults: Vec<(String, Finding)>) -
                 path,
                 line,
                 format!("{subject} has no reason"),
-                "write one behind it",
+                "write one after it",
             ));
         }
         if !faults.iter().any(|(fault, _)| fault == subject) {

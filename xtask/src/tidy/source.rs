@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_strings_and_tests_are_told_from_code() {
+    fn comments_strings_and_tests_are_distinguished_from_code() {
         let source = Source::new(
             "//! Doc.\n\n/* a\nb */ use crate::op; // crate::sched\n/// crate::driver\n\
              const A: &str = \"crate::\nfiber\";\n\

@@ -49,7 +49,7 @@ pub(crate) struct IoUring {
     pub(crate) available: bool,
     pub(crate) setup: Option<String>,
     pub(crate) error: Option<String>,
-    /// The kernel's error number behind `error`, and its message.
+    /// The kernel's error number of `error`, and its message.
     pub(crate) errno: Option<i32>,
     pub(crate) cause: Option<String>,
     pub(crate) features: Vec<Finding>,

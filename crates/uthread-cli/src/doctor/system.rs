@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn this_system_tells_about_itself() {
+    fn this_system_is_described() {
         let system = System::read();
         assert!(
             system

@@ -87,7 +87,7 @@ pub(crate) struct CachedFile {
     image: Mutex<Arc<Image>>,
 }
 
-/// A file in memory, behind the head of the response that sends all of it.
+/// A file in memory, after the head of the response that sends all of it.
 #[derive(Debug)]
 pub(crate) struct Image {
     bytes: Vec<u8>,

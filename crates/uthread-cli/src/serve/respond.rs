@@ -40,13 +40,13 @@ pub(crate) struct Response {
 
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// Buffered behind the head, or empty.
+    /// Buffered after the head, or empty.
     Buffered,
     /// In memory, with the head before it; the buffer is empty.
     Image(Arc<Image>),
     /// One range of a file.
     Span(Content, Span),
-    /// Several ranges of a file, each behind its own head (multipart/byteranges).
+    /// Several ranges of a file, each after its own head (multipart/byteranges).
     Parts(Content, Vec<Part>),
 }
 

@@ -10,7 +10,7 @@ use super::scratch::Piece;
 use crate::http::range::Span;
 use crate::stream::Stream;
 
-/// Largest range that is read behind the head, so that both are sent in one write. Beyond it,
+/// Largest range that is read after the head, so that both are sent in one write. Beyond it,
 /// copying costs more than another system call.
 const INLINE_BYTES_MAX: u64 = 64 * 1024;
 

@@ -104,7 +104,7 @@ works as it is: 1 of 7; starts threads, whose calls are no fibers': 0
 }
 
 #[test]
-fn porting_tells_of_dependencies_that_can_block() {
+fn porting_reports_dependencies_that_can_block() {
     let warned = program(DEPENDENCIES);
     let shown = run(&["port", "src"], warned.path(), 0);
     let warning = "dependencies that can block a worker: blocks, hidden, r2d2 (`uthread audit` shows where)\n";

@@ -17,7 +17,7 @@ fn check_failure(args: &[&str], expected: &[&str]) {
 }
 
 #[test]
-fn the_startup_line_tells_what_is_served_where() {
+fn the_startup_line_shows_what_is_served_where() {
     let program = Program::serve(&[], &["--workers", "3"]);
     let dir = program.dir().canonicalize().unwrap();
     assert_ne!(program.addr.port(), 0);
@@ -32,7 +32,7 @@ fn the_startup_line_tells_what_is_served_where() {
 }
 
 #[test]
-fn the_driver_is_the_one_asked_for_and_told() {
+fn the_driver_is_the_one_asked_for_and_shown() {
     for driver in ["epoll", "threads"] {
         let arguments = [
             "echo",
@@ -51,9 +51,9 @@ fn the_driver_is_the_one_asked_for_and_told() {
         assert!(line.contains(&format!("driver: {driver} (")), "{line}");
         assert!(line.ends_with("), as the program asked\n"), "{line}");
         let program = Program::serve(&[], &["--driver", driver]);
-        let told = format!("driver {driver})");
+        let expected = format!("driver {driver})");
         assert!(
-            program.startup_line.contains(&told),
+            program.startup_line.contains(&expected),
             "{}",
             program.startup_line
         );

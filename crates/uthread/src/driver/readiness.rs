@@ -67,7 +67,7 @@ pub(super) struct Event {
 
 impl Event {
     /// Flags after which data may arrive without another event. After urgent data, this is the data
-    /// behind its mark, at which a receive stops short.
+    /// after its mark, at which a receive stops short.
     const FINAL: PollFlags = PollFlags::RDHUP
         .union(PollFlags::HUP)
         .union(PollFlags::ERR)

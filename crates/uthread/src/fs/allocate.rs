@@ -24,7 +24,7 @@ pub enum Allocation {
     /// Frees the disk space of the range, which then reads as zeroes. The length of the file does
     /// not change.
     Hole,
-    /// Removes the range; the data behind it moves up. The range must consist of whole file-system
+    /// Removes the range; the data after it moves up. The range must consist of whole file-system
     /// blocks.
     Collapse,
     /// Inserts a hole; the data from `offset` on moves back. The range must consist of whole

@@ -125,7 +125,7 @@ impl BufferGroup {
     }
 }
 
-/// Returns the offset of the buffers, which start at a page boundary behind the entries.
+/// Returns the offset of the buffers, which start at a page boundary after the entries.
 fn buffers_offset(count: u16) -> usize {
     let bytes = usize::from(count) * size_of::<BufRingEntry>();
     bytes.next_multiple_of(rustix::param::page_size())

@@ -141,7 +141,7 @@ fn every_value_is_taken_beside_descriptors() {
 
 /// Catches a selection that begins the refused poll again and again.
 #[test]
-fn a_poll_that_is_refused_is_told() {
+fn a_refused_poll_is_reported() {
     under_seeds(|seed, mode| {
         Simulation::new(seed, 1, mode).run(|| {
             let input = io::stdin();

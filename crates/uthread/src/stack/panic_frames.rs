@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_is_told_from_a_destructor() {
+    fn a_hook_is_distinguished_from_a_destructor() {
         learn();
         let tester = std::thread::current().id();
         let previous = panic::take_hook();

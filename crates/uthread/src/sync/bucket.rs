@@ -35,7 +35,7 @@ impl Bucket {
         self.waiting.range(queue).map(|(_, waiting)| waiting.want)
     }
 
-    /// Returns the position behind all others.
+    /// Returns the position after all others.
     pub(super) fn new_position(&mut self) -> u64 {
         let position = self.next_position;
         self.next_position += 1;

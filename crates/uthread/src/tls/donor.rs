@@ -356,7 +356,7 @@ fn find_id(donors: &[(libc::pthread_t, &Donation)]) -> Option<usize> {
         donors.iter().all(|(thread, donation)| {
             let address = ptr::with_exposed_provenance::<u32>(*thread as usize + offset);
             // SAFETY: a `pthread_t` is the address of a block with more bytes, and no task uses
-            // this one. In musl the values for keys are behind its fields, or values of
+            // this one. In musl the values for keys are after its fields, or values of
             // thread-local variables.
             unsafe { address.read() == donation.task }
         })

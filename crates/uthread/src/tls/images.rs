@@ -82,8 +82,8 @@ pub(crate) fn reset() {
     unsafe { libc::uselocale(ptr::without_provenance_mut(GLOBAL_LOCALE)) };
 }
 
-/// Returns `true` if the variables of the C library can be told from others, so that a block serves
-/// more than one fiber.
+/// Returns `true` if the variables of the C library can be distinguished from others, so that a
+/// block serves more than one fiber.
 fn is_reusable() -> bool {
     !modules::c_library().is_empty() || cfg!(target_env = "musl")
 }

@@ -19,7 +19,7 @@ behaviours![(
     EVERYWHERE,
     [
         every_entry_is_there_once_however_many_there_are,
-        an_entry_tells_its_name_path_type_and_metadata,
+        an_entry_has_its_name_path_type_and_metadata,
         an_entry_removed_since_has_no_metadata,
         an_entry_is_known_also_when_its_directory_has_another_name,
         files_cannot_be_read_as_directories,
@@ -77,7 +77,7 @@ fn every_entry_is_there_once_however_many_there_are(place: Place) {
     }
 }
 
-fn an_entry_tells_its_name_path_type_and_metadata(place: Place) {
+fn an_entry_has_its_name_path_type_and_metadata(place: Place) {
     let directory = tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     std::fs::write(at("file"), "text").unwrap();

@@ -25,8 +25,8 @@ behaviours![(
 type Failure = (ErrorKind, Option<i32>, String);
 
 fn failure<T>(result: Result<T>) -> Option<Failure> {
-    let told = |error: Error| (error.kind(), error.raw_os_error(), error.to_string());
-    result.map_err(told).err()
+    let described = |error: Error| (error.kind(), error.raw_os_error(), error.to_string());
+    result.map_err(described).err()
 }
 
 /// Compares what the same expression fails with, where the names are those of either library.

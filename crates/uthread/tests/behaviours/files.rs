@@ -232,15 +232,15 @@ fn times_are_set_as_with_std(place: Place) {
             .set_accessed(times(1_000))
             .set_modified(times(2_000));
         file.set_times(both).unwrap();
-        let told = || {
+        let saved = || {
             let found = std::fs::metadata(&path).unwrap();
             (found.accessed().unwrap(), found.modified().unwrap())
         };
-        assert_eq!(told(), (times(1_000), times(2_000)));
+        assert_eq!(saved(), (times(1_000), times(2_000)));
         file.set_modified(times(3_000)).unwrap();
-        assert_eq!(told(), (times(1_000), times(3_000)));
+        assert_eq!(saved(), (times(1_000), times(3_000)));
         file.set_times(FileTimes::new()).unwrap();
-        assert_eq!(told(), (times(1_000), times(3_000)));
+        assert_eq!(saved(), (times(1_000), times(3_000)));
         let far =
             SystemTime::UNIX_EPOCH - Duration::from_secs(1 << 62) - Duration::from_secs(1 << 61);
         let ours = file.set_modified(far).map_err(|error| error.kind());

@@ -28,7 +28,7 @@ behaviours![
         EVERYWHERE,
         [
             bytes_that_a_child_writes_to_a_pipe_arrive,
-            a_failed_exec_is_told_through_a_pipe,
+            a_failed_exec_is_reported_through_a_pipe,
             calls_in_a_child_are_carried_out,
             waits_in_a_child_end,
             locks_are_as_they_were,
@@ -117,7 +117,7 @@ fn bytes_that_a_child_writes_to_a_pipe_arrive(place: Place) {
 }
 
 /// Covers the way in which libraries that start processes report a failed `exec`.
-fn a_failed_exec_is_told_through_a_pipe(place: Place) {
+fn a_failed_exec_is_reported_through_a_pipe(place: Place) {
     run_alone(place, || {
         let (reader, writer) = io::pipe().unwrap();
         let [mut reader, mut writer] =

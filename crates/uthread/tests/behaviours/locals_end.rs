@@ -86,8 +86,8 @@ fn use_three(sender: &Sender<&'static str>) {
     }
 }
 
-fn told(told: &Receiver<&'static str>) -> Vec<&'static str> {
-    told.try_iter().collect()
+fn taken(names: &Receiver<&'static str>) -> Vec<&'static str> {
+    names.try_iter().collect()
 }
 
 fn values_are_dropped_newest_first_before_the_join(place: Place) {
@@ -98,7 +98,7 @@ fn values_are_dropped_newest_first_before_the_join(place: Place) {
             yield_now();
         });
         assert!(fiber.join().is_ok());
-        assert_eq!(told(&dropped), ["third", "first", "second"]);
+        assert_eq!(taken(&dropped), ["third", "first", "second"]);
     });
 }
 
@@ -111,7 +111,7 @@ fn values_are_dropped_after_a_panic(place: Place) {
         });
         let payload: Result<(), _> = fiber.join();
         assert_eq!(*payload.unwrap_err().downcast::<u8>().unwrap(), 5);
-        assert_eq!(told(&dropped), ["third", "first", "second"]);
+        assert_eq!(taken(&dropped), ["third", "first", "second"]);
     });
 }
 
@@ -207,7 +207,7 @@ fn values_made_by_destructors_are_dropped(place: Place) {
             });
         });
         fiber.join().unwrap();
-        assert_eq!(told(&dropped), ["second", "first"]);
+        assert_eq!(taken(&dropped), ["second", "first"]);
     });
 }
 
@@ -237,7 +237,7 @@ fn a_destructor_that_panics_is_the_fibers_panic(place: Place) {
                 ends()
             });
             let payload = fiber.join().unwrap_err();
-            assert_eq!(told(&dropped), ["first"]);
+            assert_eq!(taken(&dropped), ["first"]);
             *payload.downcast::<&str>().unwrap()
         };
         assert_eq!(bombs(|| "value".to_owned()), "newer");
@@ -250,7 +250,7 @@ fn values_are_dropped_when_the_runtime_cancels(place: Place) {
     let (fiber, dropped) = uses_three_and_waits(place, &runtime);
     drop(runtime);
     assert!(fiber.join().unwrap_err().is::<Cancelled>());
-    assert_eq!(told(&dropped), ["third", "first", "second"]);
+    assert_eq!(taken(&dropped), ["third", "first", "second"]);
 }
 
 fn values_are_dropped_when_the_fiber_is_cancelled(place: Place) {
@@ -258,7 +258,7 @@ fn values_are_dropped_when_the_fiber_is_cancelled(place: Place) {
     let (fiber, dropped) = uses_three_and_waits(place, &runtime);
     fiber.cancel();
     assert!(fiber.join().unwrap_err().is::<Cancelled>());
-    assert_eq!(told(&dropped), ["third", "first", "second"]);
+    assert_eq!(taken(&dropped), ["third", "first", "second"]);
 }
 
 fn a_destructor_waits_whatever_has_ended_the_fiber(place: Place) {
@@ -392,7 +392,7 @@ fn a_fiber_that_never_ran_drops_what_its_captures_make(place: Place) {
     drop(runtime);
     let never = spawner.join().unwrap();
     assert!(never.unwrap_err().is::<Cancelled>());
-    assert_eq!(told(&dropped), ["first"]);
+    assert_eq!(taken(&dropped), ["first"]);
 }
 
 fn outside_a_value_is_the_threads(place: Place) {
@@ -404,7 +404,7 @@ fn outside_a_value_is_the_threads(place: Place) {
             NUMBER.get()
         });
         assert_eq!(thread.join().unwrap(), 7);
-        assert_eq!(told(&dropped), ["third", "first", "second"]);
+        assert_eq!(taken(&dropped), ["third", "first", "second"]);
         assert_eq!(NUMBER.replace(before), 3);
     });
 }

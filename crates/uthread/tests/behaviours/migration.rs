@@ -54,7 +54,7 @@ fn keep_until(done: &AtomicBool) {
 }
 
 /// Lets `waits` begin on the worker of the caller, then keeps that one until it has ended
-/// elsewhere. `waits` is told when the worker is kept, and says when it waits.
+/// elsewhere. `waits` is notified when the worker is kept, and reports when it waits.
 fn goes_on_elsewhere(place: Place, waits: impl FnOnce(&dyn Fn(), &Arc<AtomicBool>) + Send) {
     let runtime = place.runtime();
     runtime.run(|| {

@@ -29,7 +29,7 @@ behaviours![
             a_panic_ends_the_request,
             a_listener_that_listens_no_more_is_an_error,
             a_non_blocking_listener_says_that_it_would_wait,
-            each_event_is_told,
+            each_event_is_reported,
             an_end_is_an_event,
             a_dropped_poll_leaves_the_descriptor_alone,
         ]
@@ -237,7 +237,7 @@ fn a_non_blocking_listener_says_that_it_would_wait(place: Place) {
     });
 }
 
-fn each_event_is_told(place: Place) {
+fn each_event_is_reported(place: Place) {
     place.run(|| {
         let (mut reader, mut writer) = io::pipe().unwrap();
         let ours = reader.try_clone().unwrap();

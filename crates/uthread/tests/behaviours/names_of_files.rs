@@ -48,20 +48,20 @@ macro_rules! calls {
                 #[allow(unused_imports, reason = "not each call needs both")]
                 use uthread::{fs, os::unix::fs as unix};
                 let _ = $at;
-                told($call)
+                described($call)
             },
             |$at| {
                 #[allow(unused_imports, reason = "not each call needs both")]
                 use std::{fs, os::unix::fs as unix};
                 let _ = $at;
-                told($call)
+                described($call)
             },
         )),*]
     };
 }
 
 /// Formats the part of a result in which both calls have to agree.
-fn told<T: Debug>(result: io::Result<T>) -> String {
+fn described<T: Debug>(result: io::Result<T>) -> String {
     match result {
         Ok(value) => format!("{value:?}"),
         Err(error) => format!("{:?} {:?}", error.kind(), error.raw_os_error()),
@@ -160,8 +160,8 @@ fn queries_return_the_same(place: Place) {
             fs::metadata("/dev/null").map(|found| (found.dev(), found.rdev(), found.mode())),
             fs::read_dir(at("full")).map(|entries| {
                 let entries = entries.map(|entry| entry.unwrap());
-                let told = entries.map(|entry| (entry.path(), entry.file_type().unwrap()));
-                told.map(|told| format!("{told:?}")).collect::<BTreeSet<_>>()
+                let found = entries.map(|entry| (entry.path(), entry.file_type().unwrap()));
+                found.map(|found| format!("{found:?}")).collect::<BTreeSet<_>>()
             }),
             fs::read_dir(at("full")).map(|mut entries| {
                 entries.all(|entry| {

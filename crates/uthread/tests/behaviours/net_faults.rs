@@ -53,7 +53,7 @@ fn a_reset_ends_a_read_that_waits(place: Place) {
         let (mut ours, theirs) = pair_with_std();
         let read = place.meanwhile(|| (&ours).read(&mut [0]), || reset(theirs));
         assert_eq!(errno(read), Errno::CONNRESET);
-        // The error is told once; then the connection is at its end.
+        // The error is reported once; then the connection is at its end.
         assert_eq!(ours.read(&mut [0]).unwrap(), 0);
         assert_eq!(errno(ours.write(b"!")), Errno::PIPE);
     });

@@ -22,8 +22,8 @@ behaviours![
             urgent_data_holds_up_nothing_that_comes_during_a_read,
             urgent_data_alone_is_no_end,
             a_connection_with_urgent_data_goes_on,
-            an_end_after_urgent_data_is_told,
-            a_reset_after_urgent_data_is_told,
+            an_end_after_urgent_data_is_reported,
+            a_reset_after_urgent_data_is_reported,
             messages_through_a_tcp_stream_all_arrive,
             messages_through_a_unix_stream_all_arrive,
         ]
@@ -144,7 +144,7 @@ fn a_connection_with_urgent_data_goes_on(place: Place) {
     });
 }
 
-fn an_end_after_urgent_data_is_told(place: Place) {
+fn an_end_after_urgent_data_is_reported(place: Place) {
     place.run(|| {
         on_each(|inline, ours, mut theirs| {
             send_around_mark(&theirs);
@@ -159,7 +159,7 @@ fn an_end_after_urgent_data_is_told(place: Place) {
     });
 }
 
-fn a_reset_after_urgent_data_is_told(place: Place) {
+fn a_reset_after_urgent_data_is_reported(place: Place) {
     place.run(|| {
         on_each(|inline, ours, theirs| {
             send_around_mark(&theirs);

@@ -39,7 +39,7 @@ behaviours![
             an_overflow_names_the_fiber_its_spawn_site_and_the_size,
             a_fiber_without_a_name_is_reported_too,
             an_overflow_of_a_larger_stack_is_reported_with_its_size,
-            a_bad_address_elsewhere_ends_the_process_as_ever,
+            a_bad_address_elsewhere_ends_the_process,
             memory_of_a_larger_stack_is_given_back
         ]
     ),
@@ -170,7 +170,7 @@ fn an_overflow_of_a_blocking_call_or_a_thread_is_the_ordinary_one(place: Place) 
     assert!(!text.contains("in fiber"), "{text}");
 }
 
-fn a_bad_address_elsewhere_ends_the_process_as_ever(place: Place) {
+fn a_bad_address_elsewhere_ends_the_process(place: Place) {
     let Some(output) = child() else {
         on_stacks_of(place, 256 * 1024).run(|| {
             yield_now();

@@ -39,8 +39,8 @@ behaviours![
         IN_FIBERS,
         [
             run_passes_a_panic_on_and_the_runtime_lives,
-            waits_end_as_ever_beside_a_fiber_that_panicked_and_waits,
-            locks_are_poisoned_as_ever_beside_a_fiber_that_panicked_and_waits,
+            waits_end_beside_a_fiber_that_panicked_and_waits,
+            locks_are_poisoned_beside_a_fiber_that_panicked_and_waits,
             the_end_of_a_runtime_poisons_no_lock
         ]
     ),
@@ -357,7 +357,7 @@ fn beside_a_fiber_that_panicked_and_waits(call: impl FnOnce()) {
     assert!(failed.unwrap_err().is::<&str>());
 }
 
-fn waits_end_as_ever_beside_a_fiber_that_panicked_and_waits(place: Place) {
+fn waits_end_beside_a_fiber_that_panicked_and_waits(place: Place) {
     const SOON: Duration = Duration::from_millis(2);
     place.run(|| {
         beside_a_fiber_that_panicked_and_waits(|| {
@@ -383,7 +383,7 @@ fn waits_end_as_ever_beside_a_fiber_that_panicked_and_waits(place: Place) {
     });
 }
 
-fn locks_are_poisoned_as_ever_beside_a_fiber_that_panicked_and_waits(place: Place) {
+fn locks_are_poisoned_beside_a_fiber_that_panicked_and_waits(place: Place) {
     // With the library's panic hook, which the tests replace.
     alone(|| {
         place.run(|| {

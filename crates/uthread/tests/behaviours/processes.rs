@@ -27,9 +27,9 @@ behaviours![
             streams_of_ours_become_a_childs,
             waiters_learn_of_the_exit,
             waiting_closes_the_input,
-            an_end_is_told_again,
+            an_end_is_reported_again,
             try_wait_does_not_wait,
-            signals_end_a_child_and_are_told,
+            signals_end_a_child_and_are_reported,
             a_dropped_child_goes_on,
             many_children_at_once,
             children_of_std_are_waited_for,
@@ -250,7 +250,7 @@ fn waiting_closes_the_input(place: Place) {
     });
 }
 
-fn an_end_is_told_again(place: Place) {
+fn an_end_is_reported_again(place: Place) {
     run_alone(place, || {
         let mut child = shell("exit 5").spawn().unwrap();
         let status = child.wait().unwrap();
@@ -278,7 +278,7 @@ fn try_wait_does_not_wait(place: Place) {
     });
 }
 
-fn signals_end_a_child_and_are_told(place: Place) {
+fn signals_end_a_child_and_are_reported(place: Place) {
     run_alone(place, || {
         let (mut child, _input) = waiting_child();
         child.kill().unwrap();

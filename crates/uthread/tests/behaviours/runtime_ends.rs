@@ -93,7 +93,7 @@ fn a_runtime_may_be_dropped_in_a_blocking_call_of_its_fiber(place: Place) {
 fn a_report_of_a_stall_may_drop_the_runtime(place: Place) {
     let slot = Arc::new(std::sync::Mutex::new(None::<Runtime>));
     let (dropped, is_dropped) = mpsc::channel();
-    let (told, is_told) = mpsc::channel();
+    let (reported, is_reported) = mpsc::channel();
     let theirs = Arc::clone(&slot);
     let runtime = place
         .builder()
@@ -102,7 +102,7 @@ fn a_report_of_a_stall_may_drop_the_runtime(place: Place) {
         .on_stall(move |_| {
             let runtime = theirs.lock().unwrap().take();
             if runtime.is_some() {
-                told.send(()).unwrap();
+                reported.send(()).unwrap();
                 drop(runtime);
                 dropped.send(()).unwrap();
             }
@@ -111,7 +111,7 @@ fn a_report_of_a_stall_may_drop_the_runtime(place: Place) {
         .unwrap();
     let waiting = parked(&runtime);
     runtime.run(yield_now);
-    let stalling = runtime.spawn(move || is_told.recv_timeout(HANG).is_ok());
+    let stalling = runtime.spawn(move || is_reported.recv_timeout(HANG).is_ok());
     *slot.lock().unwrap() = Some(runtime);
     assert!(stalling.join().unwrap());
     is_dropped.recv_timeout(HANG).unwrap();
@@ -190,8 +190,8 @@ fn blocked_fibers_are_named_and_abandoned(place: Place) {
         // A child that had not started has ended with its scope; one that has is named with its
         // parent.
         assert!((3..=5).contains(&lines.len()), "{lines:?}");
-        let told = |what| lines.iter().filter(|line| line.ends_with(what)).count();
-        assert!(told("it waits for a lock") >= 2, "{lines:?}");
+        let count_of = |what| lines.iter().filter(|line| line.ends_with(what)).count();
+        assert!(count_of("it waits for a lock") >= 2, "{lines:?}");
     }
 }
 

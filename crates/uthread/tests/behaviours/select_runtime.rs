@@ -46,7 +46,7 @@ behaviours![
             cancelled_fibers_are_unwound_and_the_socket_stays_usable,
             the_end_of_the_runtime_unwinds_waiting_selects,
             the_end_of_the_runtime_ends_loops_of_choices,
-            at_the_end_of_the_runtime_a_destructor_is_told,
+            at_the_end_of_the_runtime_a_destructor_gets_an_error,
             a_choice_may_wait_in_a_destructor,
             a_shield_holds_off_cancellation_and_the_end_of_the_runtime
         ]
@@ -328,7 +328,7 @@ fn the_end_of_the_runtime_ends_loops_of_choices(place: Place) {
     }
 }
 
-fn at_the_end_of_the_runtime_a_destructor_is_told(place: Place) {
+fn at_the_end_of_the_runtime_a_destructor_gets_an_error(place: Place) {
     let runtime = place.runtime();
     let (outcome, outcomes) = native::channel();
     let fiber = place.spawn_waiting(&runtime, move || {
@@ -368,14 +368,14 @@ fn at_the_end_of_the_runtime_a_destructor_is_told(place: Place) {
     });
     drop(runtime);
     assert!(is_cancelled(fiber));
-    let told = (
+    let expected = (
         Some(SendError(1)),
         Some(RecvError),
         Errno::CANCELED,
         false,
         true,
     );
-    assert_eq!(outcomes.recv().unwrap(), told);
+    assert_eq!(outcomes.recv().unwrap(), expected);
 }
 
 fn a_choice_may_wait_in_a_destructor(place: Place) {

@@ -235,7 +235,7 @@ fn connections_wait_while_descriptors_are_short(place: Place) {
     });
 }
 
-/// Fails as it is told, and then no more.
+/// Fails with the errors that it is sent, and then no more.
 struct Failing {
     inner: TcpListener,
     errors: mpsc::Receiver<io::Error>,

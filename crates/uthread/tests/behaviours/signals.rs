@@ -47,7 +47,7 @@ fn raise(signal: Signal) {
 
 /// Raises SIGINT until a wait for ctrl-C has ended. A signal that comes before that wait is lost,
 /// and must not end the process either.
-fn interrupt_until_told() {
+fn interrupt_until_received() {
     let _listening = Signals::new([Signal::INT]).unwrap();
     let waiting = spawn(ctrl_c);
     while !waiting.is_finished() {
@@ -68,7 +68,7 @@ fn a_waiter_receives_the_next_signal(place: Place) {
             let wait = || signals.recv_timeout(2 * HANG);
             let got = place.meanwhile(wait, || raise(Signal::HUP));
             assert_eq!(got.unwrap(), Some(Signal::HUP));
-            interrupt_until_told();
+            interrupt_until_received();
         });
     });
 }
@@ -254,7 +254,7 @@ fn ctrl_c_ends_a_program_whose_fibers_wait_for_input(place: Place) {
                     for _ in 0..3 {
                         spawn(waiting);
                     }
-                    interrupt_until_told();
+                    interrupt_until_received();
                 });
             });
         }

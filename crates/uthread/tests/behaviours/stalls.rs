@@ -25,10 +25,10 @@ behaviours![
         ON_ONE_WORKER,
         [
             a_fiber_that_computes_while_another_waits_is_named,
-            a_long_stall_is_told_of_again_and_counted_once,
-            a_fiber_blocked_by_a_lock_of_std_is_told_so,
+            a_long_stall_is_reported_again_and_counted_once,
+            a_fiber_blocked_by_a_lock_of_std_is_reported,
             a_lock_of_std_held_across_a_yield_is_named,
-            a_fiber_blocked_in_another_call_is_told_so,
+            a_fiber_blocked_in_another_call_is_reported,
             a_fiber_that_computes_alone_disturbs_nobody,
             fibers_that_wait_are_no_stall,
             a_stall_after_a_long_rest_is_noticed,
@@ -71,8 +71,8 @@ pub(crate) fn waiting() -> JoinHandle<()> {
     waits
 }
 
-/// Keeps the worker until a stall is told of.
-fn compute_until_told(stalls: &Receiver<Stall>) -> Stall {
+/// Keeps the worker until a stall is reported.
+fn compute_until_reported(stalls: &Receiver<Stall>) -> Stall {
     let start = Instant::now();
     loop {
         if let Ok(stall) = stalls.try_recv() {
@@ -95,7 +95,7 @@ fn a_fiber_that_computes_while_another_waits_is_named(place: Place) {
     let (stall, line) = runtime.run(|| {
         let waits = waiting();
         let busy = Builder::new().name("busy".into());
-        let (busy, line) = (busy.spawn(move || compute_until_told(&stalls)), line!());
+        let (busy, line) = (busy.spawn(move || compute_until_reported(&stalls)), line!());
         let stall = busy.unwrap().join().unwrap();
         waits.join().unwrap();
         (stall, line)
@@ -109,13 +109,13 @@ fn a_fiber_that_computes_while_another_waits_is_named(place: Place) {
     assert_eq!(runtime.metrics().total().stalls, 1);
 }
 
-fn a_long_stall_is_told_of_again_and_counted_once(place: Place) {
+fn a_long_stall_is_reported_again_and_counted_once(place: Place) {
     let (runtime, stalls) = watched(place);
     runtime.run(move || {
         let waits = waiting();
-        let mut last = compute_until_told(&stalls);
+        let mut last = compute_until_reported(&stalls);
         for _ in 0..3 {
-            let next = compute_until_told(&stalls);
+            let next = compute_until_reported(&stalls);
             assert_eq!(next.fiber, last.fiber);
             assert!(next.duration >= last.duration * 2, "{next}; before: {last}");
             last = next;
@@ -125,9 +125,9 @@ fn a_long_stall_is_told_of_again_and_counted_once(place: Place) {
     assert_eq!(runtime.metrics().total().stalls, 1);
 }
 
-/// Runs a fiber that blocks its worker until `release`; what is told of it.
+/// Runs a fiber that blocks its worker until `release`, and returns the report of it.
 fn blocked(place: Place, block: impl FnOnce() + Send + 'static, release: impl FnOnce()) -> Stall {
-    // Before it blocks it may be a slow machine that is told of.
+    // Before the fiber blocks, the report may be that of a slow machine.
     let is_blocked = |stall: &Stall| stall.cause != StallCause::Runs;
     blocked_until(place.builder(), is_blocked, block, release)
 }
@@ -146,18 +146,18 @@ pub(crate) fn blocked_until(
         blocked.spawn(block).unwrap().join().unwrap();
         waits.join().unwrap();
     });
-    let told = loop {
+    let report = loop {
         match stalls.recv_timeout(HANG) {
             Ok(stall) if !expected(&stall) => {}
-            told => break told,
+            report => break report,
         }
     };
     release();
     fibers.join().unwrap();
-    told.expect("the stall was not reported")
+    report.expect("the stall was not reported")
 }
 
-fn a_fiber_blocked_by_a_lock_of_std_is_told_so(place: Place) {
+fn a_fiber_blocked_by_a_lock_of_std_is_reported(place: Place) {
     let mutex = Arc::new(Mutex::new(()));
     let guard = mutex.lock().unwrap();
     let theirs = Arc::clone(&mutex);
@@ -167,7 +167,7 @@ fn a_fiber_blocked_by_a_lock_of_std_is_told_so(place: Place) {
     assert_eq!(stall.name.as_deref(), Some("blocked"));
 }
 
-fn a_fiber_blocked_in_another_call_is_told_so(place: Place) {
+fn a_fiber_blocked_in_another_call_is_reported(place: Place) {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let read = move || drop(reader.read(&mut [0]));
     let stall = blocked(place, read, || drop(writer));
@@ -226,15 +226,15 @@ fn workers_kept_from_fibers_that_have_not_started_are_named(place: Place) {
     for from_outside in [true, false] {
         let (runtime, stalls) = watched(place);
         let spinning = Arc::new(AtomicUsize::new(0));
-        let told = Arc::new(AtomicBool::new(false));
+        let reported = Arc::new(AtomicBool::new(false));
         let spinners: Vec<_> = (0..place.workers())
             .map(|index| {
-                let (spinning, told) = (Arc::clone(&spinning), Arc::clone(&told));
+                let (spinning, reported) = (Arc::clone(&spinning), Arc::clone(&reported));
                 runtime.spawn(move || {
                     spinning.fetch_add(1, Ordering::Relaxed);
                     while spinning.load(Ordering::Relaxed) < place.workers() {}
                     let unstarted = (index == 0 && !from_outside).then(|| spawn(|| ()));
-                    while !told.load(Ordering::Relaxed) {}
+                    while !reported.load(Ordering::Relaxed) {}
                     drop(unstarted);
                 })
             })
@@ -244,7 +244,7 @@ fn workers_kept_from_fibers_that_have_not_started_are_named(place: Place) {
         });
         let unstarted = from_outside.then(|| runtime.spawn(|| ()));
         let stall = stalls.recv_timeout(HANG);
-        told.store(true, Ordering::Relaxed);
+        reported.store(true, Ordering::Relaxed);
         let stall = stall.expect("the stall was not reported");
         assert_eq!(stall.cause, StallCause::Runs);
         assert!(stall.duration >= THRESHOLD, "{stall}");
@@ -287,7 +287,7 @@ fn a_stall_after_a_long_rest_is_noticed(place: Place) {
     thread::sleep(20 * THRESHOLD);
     runtime.run(move || {
         let waits = waiting();
-        compute_until_told(&stalls);
+        compute_until_reported(&stalls);
         waits.join().unwrap();
     });
 }
@@ -309,7 +309,7 @@ fn a_report_that_panics_does_not_end_the_watch(place: Place) {
         .unwrap();
     runtime.run(move || {
         let waits = waiting();
-        compute_until_told(&stalls);
+        compute_until_reported(&stalls);
         waits.join().unwrap();
     });
 }
@@ -353,7 +353,7 @@ fn by_default_a_stall_is_printed(place: Place) {
             .lines()
             .filter(|line| line.starts_with("uthread: fiber "));
         let lines: Vec<_> = lines.collect();
-        // It lasts a fifth of a second and is told of several times: a line a second is enough.
+        // It lasts a fifth of a second and is reported several times: a line a second is enough.
         assert_eq!(lines.len(), 1, "{text}");
         assert!(lines[0].contains("\"main\" (spawned at "), "{text}");
         assert!(lines[0].contains("stalls.rs:"), "{text}");

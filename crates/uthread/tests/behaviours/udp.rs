@@ -22,7 +22,7 @@ behaviours![(
         bytes_beyond_the_buffer_are_lost_and_the_next_datagram_is_whole,
         an_empty_datagram_is_one,
         peeking_leaves_the_datagram,
-        a_datagram_that_nobody_takes_is_told_by_the_next_call,
+        a_datagram_that_nobody_takes_is_reported_by_the_next_call,
         a_refusal_ends_a_receive_that_waits,
         too_long_datagrams_are_refused,
         a_socket_without_a_peer_says_so,
@@ -172,7 +172,7 @@ fn peeking_leaves_the_datagram(place: Place) {
     });
 }
 
-fn a_datagram_that_nobody_takes_is_told_by_the_next_call(place: Place) {
+fn a_datagram_that_nobody_takes_is_reported_by_the_next_call(place: Place) {
     place.run(|| {
         let ours = bound();
         let gone = bound();
@@ -188,7 +188,7 @@ fn a_datagram_that_nobody_takes_is_told_by_the_next_call(place: Place) {
         ours.send(b"?").unwrap();
         let pending = ours.take_error().unwrap().expect("an error");
         assert_eq!(pending.kind(), ErrorKind::ConnectionRefused);
-        // It is told once, and the socket works as before.
+        // The error is reported once, and the socket works as before.
         let theirs = bound();
         theirs
             .send_to(b"!", ours.local_addr().unwrap())

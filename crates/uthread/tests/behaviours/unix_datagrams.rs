@@ -72,7 +72,7 @@ fn datagrams_tell_whence_they_come(place: Place) {
         }
         let (count, from) = ours.recv_from(&mut buffer).unwrap();
         assert_eq!((count, from.as_pathname()), (6, Some(&**there)));
-        // One without an address is told to have none.
+        // One without an address is reported to have none.
         let nobody = UnixDatagram::unbound().unwrap();
         nobody.connect(&own).unwrap();
         assert_eq!(nobody.peer_addr().unwrap().as_pathname(), Some(&*own));

@@ -19,13 +19,13 @@ behaviours![(
         a_receive_waits_for_descriptors,
         no_descriptor_is_inherited_by_other_programs,
         descriptors_come_with_the_first_of_their_bytes,
-        more_than_asked_for_are_closed_and_told_of,
+        more_than_asked_for_are_closed_and_reported,
         as_many_as_the_kernel_takes_arrive,
         more_than_the_kernel_takes_are_refused,
         descriptors_need_a_byte_on_a_stream_alone,
-        without_a_free_descriptor_those_that_do_not_fit_are_told_of,
+        without_a_free_descriptor_those_that_do_not_fit_are_reported,
         a_plain_read_closes_what_comes_along,
-        a_datagram_that_is_cut_off_is_told_of,
+        a_truncated_datagram_is_reported,
         a_receive_that_must_not_wait_does_not
     ]
 )];
@@ -111,7 +111,7 @@ fn descriptors_come_with_the_first_of_their_bytes(place: Place) {
     });
 }
 
-fn more_than_asked_for_are_closed_and_told_of(place: Place) {
+fn more_than_asked_for_are_closed_and_reported(place: Place) {
     alone(|| {
         place.run(|| {
             let (ours, theirs) = UnixStream::pair().unwrap();
@@ -161,7 +161,7 @@ fn descriptors_need_a_byte_on_a_stream_alone(place: Place) {
     });
 }
 
-fn without_a_free_descriptor_those_that_do_not_fit_are_told_of(place: Place) {
+fn without_a_free_descriptor_those_that_do_not_fit_are_reported(place: Place) {
     alone(|| {
         limit_descriptors(128);
         place.run(|| {
@@ -195,7 +195,7 @@ fn a_plain_read_closes_what_comes_along(place: Place) {
     });
 }
 
-fn a_datagram_that_is_cut_off_is_told_of(place: Place) {
+fn a_truncated_datagram_is_reported(place: Place) {
     place.run(|| {
         let (ours, theirs) = UnixDatagram::pair().unwrap();
         for length in [3, 8] {

@@ -80,7 +80,7 @@ fn http_1_0_stays_open_only_when_asked() {
 }
 
 #[test]
-fn other_methods_are_told_which_are_allowed() {
+fn other_methods_are_answered_with_the_allowed_ones() {
     let program = Program::serve(&[("a", "first")], &[]);
     let mut client = program.connect();
     for request in [

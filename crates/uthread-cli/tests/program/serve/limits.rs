@@ -4,7 +4,7 @@ use crate::harness::{Program, wait_until};
 use crate::restrict::has_ring;
 
 #[test]
-fn a_connection_beyond_the_cap_is_told_to_come_again() {
+fn a_connection_beyond_the_cap_is_asked_to_come_again() {
     let program = Program::serve(&[("a", "hello")], &["--max-connections", "2"]);
     let mut inside = [program.connect(), program.connect()];
     for client in &mut inside {
@@ -28,7 +28,7 @@ fn a_connection_beyond_the_cap_is_told_to_come_again() {
 }
 
 #[test]
-fn a_shortage_of_descriptors_is_told_and_outlived() {
+fn a_shortage_of_descriptors_is_reported_and_survived() {
     let mut drivers = vec!["epoll", "threads"];
     if has_ring("the driver uring") {
         drivers.push("uring");

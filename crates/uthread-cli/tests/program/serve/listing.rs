@@ -73,7 +73,7 @@ fn breadcrumbs_lead_up() {
 }
 
 #[test]
-fn no_listing_when_told_so() {
+fn no_listing_when_it_is_turned_off() {
     let program = Program::serve(&[("a", ""), ("sub/index.html", "index")], &["--no-listing"]);
     assert_eq!(program.get("/").status, 403);
     assert_eq!(program.get("/sub/").text(), "index");

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_for_a_lock_is_told_from_others() {
+    fn a_thread_that_waits_for_a_lock_is_distinguished() {
         let mutex = Arc::new(Mutex::new(()));
         let guard = mutex.lock().unwrap();
         let (sender, task) = mpsc::channel();

@@ -320,8 +320,8 @@ fn check(entered: io::Result<usize>) {
 /// filter that forbids registration.
 fn probe(ring: &IoUring) -> Option<Probe> {
     let mut probe = Probe::new();
-    let told = ring.submitter().register_probe(&mut probe);
-    told.ok().map(|()| probe)
+    let registered = ring.submitter().register_probe(&mut probe);
+    registered.ok().map(|()| probe)
 }
 
 impl Driver for Uring {

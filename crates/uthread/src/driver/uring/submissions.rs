@@ -135,7 +135,7 @@ impl Submissions {
         unsafe { self.push([&entry]) };
     }
 
-    /// Adds an entry like [`push`](Submissions::push), behind all that have gathered, as it refers
+    /// Adds an entry like [`push`](Submissions::push), after all that have gathered, as it refers
     /// to one of them.
     ///
     /// # Safety

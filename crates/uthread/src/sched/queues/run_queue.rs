@@ -89,7 +89,7 @@ impl Length {
     }
 }
 
-/// The position behind the last fiber of a queue, which the next one to be appended gets.
+/// The position after the last fiber of a queue, which the next one to be appended gets.
 #[derive(Clone, Copy)]
 pub(crate) struct End(u32);
 

@@ -23,7 +23,7 @@ pub(super) enum Outcome {
     Held,
     /// The machine lacks what it takes.
     Lacking(&'static str),
-    /// With all that is to be told.
+    /// With its report.
     Failed(String),
 }
 

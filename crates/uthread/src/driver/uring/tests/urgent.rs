@@ -67,8 +67,12 @@ fn only_rings_with_kernel_polling_use_the_flag_and_only_where_it_is_accepted() {
         assert!(known.contains(&result), "{result}");
         let may_use = ring.ring.io.params().is_setup_sqpoll() && result == 0;
         assert_eq!(ring.ring.urgent.is_some(), may_use);
-        let told = ring.description();
-        assert_eq!(told.contains("urgent entries overtake"), may_use, "{told}");
+        let description = ring.description();
+        assert_eq!(
+            description.contains("urgent entries overtake"),
+            may_use,
+            "{description}"
+        );
     }
 }
 

@@ -1,5 +1,5 @@
-//! The queues of one worker, as its own thread uses them: new fibers, ready fibers, and who is told
-//! of them.
+//! The queues of one worker, as its own thread uses them: new fibers, ready fibers, and who is
+//! notified of them.
 //!
 //! | module | contents |
 //! | --- | --- |
