@@ -251,14 +251,14 @@ impl Performer {
 
 impl Drop for Performer {
     fn drop(&mut self) {
-        // No longer there in a thread that ends.
+        // A thread that ends has no live requests any more.
         let removed = LIVE.try_with(|live| {
             if !live.deferred.borrow().is_empty() {
                 live.wake_owner();
             }
             live.entries.borrow_mut().remove(&self.number)
         });
-        // The handle of the own fiber, which may let others run.
+        // To drop the handle of the own fiber may let others run, which use the live requests.
         drop(removed);
     }
 }
