@@ -12,15 +12,15 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use uthread::sync::Semaphore;
-use uthread::thread::{JoinHandle, Thread};
+use uthread::thread::{JoinHandle, Thread, is_cancelled};
 
 use crate::completion::Completion;
 use crate::registered::Access;
 use crate::request::{self, Request};
 use crate::stream::Stream;
 
-/// Requests that a fiber performs before it ends. If none of them has to wait, all other fibers
-/// wait for it meanwhile.
+/// Number of requests that a fiber performs before it ends. If none of them has to wait, all other
+/// fibers wait for it meanwhile.
 const REQUESTS_PER_FIBER: usize = 64;
 
 /// A request that was submitted and has not started.
@@ -30,7 +30,7 @@ pub(crate) struct Submission {
     completion: Completion,
 }
 
-/// Work of a fiber, until its end.
+/// The work of a fiber, until its end.
 pub(crate) enum Work {
     Request(Request),
     Stream(Stream),
@@ -78,7 +78,7 @@ thread_local! {
 struct Live {
     /// By the number of the request.
     entries: RefCell<FxHashMap<u64, Entry>>,
-    /// Submissions of completions, in their order.
+    /// Requests that completions have submitted, in that order.
     deferred: RefCell<VecDeque<Submission>>,
     /// The fiber that starts requests. `None` before it has started, and after its end.
     owner: RefCell<Option<Thread>>,
@@ -90,7 +90,6 @@ struct Entry {
     fiber: JoinHandle<()>,
     /// The items that a stream may still deliver.
     credit: Option<Arc<Semaphore>>,
-    is_cancelled: bool,
 }
 
 /// The time in which the manager's thread accepts its own submissions.
@@ -160,11 +159,7 @@ pub(crate) fn start(submission: Submission) {
     });
     // A runtime that stops ends it at once.
     if !fiber.is_finished() {
-        let entry = Entry {
-            fiber,
-            credit,
-            is_cancelled: false,
-        };
+        let entry = Entry { fiber, credit };
         LIVE.with(|live| live.entries.borrow_mut().insert(number, entry));
     }
 }
@@ -172,8 +167,7 @@ pub(crate) fn start(submission: Submission) {
 /// Cancels a request, if it has not ended.
 pub(crate) fn cancel(number: u64) {
     let cancelled = LIVE.with(|live| {
-        if let Some(entry) = live.entries.borrow_mut().get_mut(&number) {
-            entry.is_cancelled = true;
+        if let Some(entry) = live.entries.borrow().get(&number) {
             entry.fiber.cancel();
             return None;
         }
@@ -232,16 +226,16 @@ impl Performer {
     /// none, or if this fiber was cancelled, which is final.
     fn next(&mut self, live: &Live) -> Option<Submission> {
         let mut deferred = live.deferred.borrow_mut();
-        let mut entries = live.entries.borrow_mut();
-        if deferred.is_empty() || entries.get(&self.number)?.is_cancelled {
+        if deferred.is_empty() || is_cancelled() {
             return None;
         }
+        let mut entries = live.entries.borrow_mut();
+        let mut entry = entries.remove(&self.number)?;
         let submission = deferred.pop_front()?;
         // This fiber may wait for long.
         if !deferred.is_empty() {
             live.wake_owner();
         }
-        let mut entry = entries.remove(&self.number)?;
         entry.credit = submission.credit();
         self.number = submission.number;
         entries.insert(self.number, entry);

@@ -367,6 +367,14 @@ static void reads_end(struct reads *reads) {
     }
 }
 
+static struct waiter after_end;
+
+/* Submits `data` when a read was cancelled. */
+static void on_cancelled(void *data, int32_t result, uint32_t flags) {
+    CHECK(result == -ECANCELED && flags == 0);
+    uthread_submit(manager, data, on_completion, &after_end);
+}
+
 static void completions_submit_requests(void) {
     struct reads reads;
     for (int index = 0; index < READS; index++) {
@@ -387,6 +395,16 @@ static void completions_submit_requests(void) {
         wait_for(&reads.ended);
         close(counter);
     }
+
+    /* What follows a cancelled request is not cancelled. */
+    struct io_uring_sqe read = entry_of(IORING_OP_READ, reads.ends[0][0], &reads.bytes[0], 1);
+    read.off = -1;
+    sem_init(&after_end.ended, 0, 0);
+    uint64_t number = uthread_submit(manager, &read, on_cancelled, &nop);
+    /* The read has started when later requests have ended. */
+    CHECK(perform(&nop) == 0 && perform(&nop) == 0);
+    uthread_cancel(manager, number);
+    CHECK(end_of(&after_end) == 0);
     for (int index = 0; index < READS; index++) {
         close(reads.ends[index][0]);
         close(reads.ends[index][1]);
@@ -435,13 +453,6 @@ static void run_on_threads(void *(*work)(void *seed)) {
 }
 
 #define PENDING 100
-
-static struct waiter after_end;
-
-static void on_cancelled(void *data, int32_t result, uint32_t flags) {
-    CHECK(result == -ECANCELED && flags == 0);
-    uthread_submit(manager, data, on_completion, &after_end);
-}
 
 static void closing_ends_what_is_pending(uthread_options options) {
     uthread_manager *first = manager;
@@ -501,7 +512,15 @@ static void run_chains(long count, int in_flight) {
     sem_init(&all_ended, 0, 0);
     atomic_store(&left, count);
     for (int index = 0; index < in_flight; index++) uthread_submit(manager, &nop, on_nop, &nop);
-    for (int index = 0; index < in_flight; index++) wait_for(&all_ended);
+    for (int index = 0; index < in_flight; index++) sem_wait(&all_ended);
+}
+
+static void chains_of_requests_end(void) {
+    /* Ends the program if they do not. */
+    alarm(30);
+    run_chains(1000, 1);
+    run_chains(20000, 100);
+    alarm(0);
 }
 
 static void measure(long count, int in_flight) {
@@ -581,8 +600,7 @@ int main(int count, char **arguments) {
         received_bytes_come_in_buffers();
         events_come_again();
         completions_submit_requests();
-        run_chains(1000, 1);
-        run_chains(20000, 100);
+        chains_of_requests_end();
         run_on_threads(submit_and_cancel);
         closing_ends_what_is_pending(options);
     }
