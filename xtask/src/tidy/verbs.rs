@@ -30,33 +30,26 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
             if let Some((line, text)) = summary(&lines[..function.line - 1])
                 && !is_verb(first_word(text))
             {
-                let name = function.name;
-                let what = format!(
-                    "the documentation of `{name}` starts with \"{}\"",
-                    first_word(text)
-                );
+                let what = fault(function.name, text);
                 findings.push(Finding::new(path, line, what, REMEDY));
             }
         }
-        findings.extend(reasons(path, &lines));
+        for (index, line) in lines.iter().enumerate() {
+            if let Some(name) = constant_name(line)
+                && let Some((line, text)) = summary(&lines[..index])
+                && REASONS.contains(&first_word(text))
+            {
+                let what = fault(name, text);
+                findings.push(Finding::new(path, line, what, CONSTANT_REMEDY));
+            }
+        }
     }
     findings
 }
 
-/// Returns the constants of a file whose documentation starts with a reason.
-fn reasons(path: &str, lines: &[&str]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (index, line) in lines.iter().enumerate() {
-        if let Some(name) = constant_name(line)
-            && let Some((start, text)) = summary(&lines[..index])
-            && REASONS.contains(&first_word(text))
-        {
-            let word = first_word(text);
-            let what = format!("the documentation of `{name}` starts with \"{word}\"");
-            findings.push(Finding::new(path, start, what, CONSTANT_REMEDY));
-        }
-    }
-    findings
+fn fault(name: &str, text: &str) -> String {
+    let word = first_word(text);
+    format!("the documentation of `{name}` starts with \"{word}\"")
 }
 
 /// Returns the name of the constant or static variable that begins on this line.

@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use super::tag::{Class, Tag};
 
-/// A worker submits what has waited for this long, so that a slow machine takes several calls.
+/// The finding without an example: a slow machine takes several calls, as a worker submits what has
+/// waited for long.
 const SPLIT: &str = "The example was not recorded: this machine is too slow to request its eleven entries within the time after which a \
                      worker submits them.";
 
