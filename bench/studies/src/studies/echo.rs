@@ -10,7 +10,7 @@ use super::plan;
 use super::server_study::{AROUND_SECONDS, EchoServers, OURS, Task, metrics};
 use crate::alone::{Alone, Measuring};
 use crate::cpu_split::CpuSplit;
-use crate::load::Load;
+use crate::load::{Load, WARM_UP_SECONDS};
 
 pub(crate) const ECHO_CONNECTIONS: [u32; 6] = [1, 10, 100, 1_000, 5_000, 15_000];
 /// The panels of `compute`: microseconds of work, and workers.
@@ -57,13 +57,15 @@ pub(crate) fn compute(measuring: &Measuring) -> Result<Study> {
     let (mut notes, mut panels) = (Vec::new(), Vec::new());
     for (compute_us, workers) in COMPUTE {
         let split = CpuSplit::apart_or_shared(workers)?;
+        // The first second has the latency of a thousand connections that all start at once.
+        let load = |count| Load {
+            warm_up_seconds: WARM_UP_SECONDS,
+            ..Load::closed(count, measuring.seconds, split.is_apart())
+        };
         let tasks = COMPUTE_CONNECTIONS.map(|count| Task {
             workers,
             compute_us,
-            ..Task::new(
-                &split,
-                Load::closed(count, measuring.seconds, split.is_apart()),
-            )
+            ..Task::new(&split, load(count))
         });
         panels.push((compute_panel(compute_us, workers), tasks.into()));
         notes.push(split.describe(workers));
