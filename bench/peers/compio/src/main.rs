@@ -64,7 +64,9 @@ fn work(address: SocketAddr, compute: Compute, listens: &Sender<SocketAddr>) {
     runtime.block_on(async {
         let listener = listen(address).await.expect("a free port");
         let address = listener.local_addr().expect("a bound address");
-        listens.send(address).expect("the main thread waits for the address");
+        listens
+            .send(address)
+            .expect("the main thread waits for the address");
         loop {
             let (stream, _) = listener.accept().await.expect("a connection");
             spawn(echo(stream, compute)).detach();

@@ -56,7 +56,9 @@ fn work(address: SocketAddr, compute: Compute, listens: &Sender<SocketAddr>) {
     runtime.block_on(async {
         let listener = TcpListener::bind(address).expect("a free port");
         let address = listener.local_addr().expect("a bound address");
-        listens.send(address).expect("the main thread waits for the address");
+        listens
+            .send(address)
+            .expect("the main thread waits for the address");
         loop {
             let (stream, _) = listener.accept().await.expect("a connection");
             monoio::spawn(echo(stream, compute));

@@ -53,7 +53,8 @@ fn on<T: Send + 'static>(workers: usize, measured: impl Future<Output = T> + Sen
         .build()
         .expect("a runtime");
     // In a task: `block_on` alone would run it on a thread that is no worker.
-    let result = runtime.block_on(async { spawn(measured).await.expect("the task does not panic") });
+    let result =
+        runtime.block_on(async { spawn(measured).await.expect("the task does not panic") });
     runtime.shutdown_background();
     result
 }
