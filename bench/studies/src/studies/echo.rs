@@ -169,15 +169,13 @@ fn study(
 ) -> Study {
     let (panels, tasks): (_, Vec<_>) = panels.into_iter().unzip();
     let plan = plan(name, notes, servers.subjects.clone(), panels);
-    Study::new(
-        plan,
-        measuring.seconds as f64 + AROUND_SECONDS,
-        move |cell| {
-            let task = &tasks[cell.panel][cell.point];
-            let measured = servers.measure(cell.subject, task, cell.round == 0)?;
-            Ok(measured.taken())
-        },
-    )
+    let warm_ups = tasks.iter().flatten().map(|task| task.load.warm_up_seconds);
+    let seconds_each = measuring.seconds + warm_ups.max().unwrap_or(0);
+    Study::new(plan, seconds_each as f64 + AROUND_SECONDS, move |cell| {
+        let task = &tasks[cell.panel][cell.point];
+        let measured = servers.measure(cell.subject, task, cell.round == 0)?;
+        Ok(measured.taken())
+    })
 }
 
 #[cfg(test)]
