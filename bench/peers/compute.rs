@@ -1,8 +1,8 @@
 //! The work between a message and its echo, the same in all programs: this file in those in Rust,
 //! `go/echo.go` in Go.
 //!
-//! It is counted, not timed: whoever watches the clock takes time in which another thread had the
-//! CPU for work done.
+//! The work is counted and not timed: a clock also counts the time in which another thread had the
+//! CPU.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -4,7 +4,7 @@
 //! So it never waits, and does so little that what is left is the cost of asking.
 //!
 //! The program says that it is ready, with all its threads, and waits for a line on its standard
-//! input before the first request, and after the last: who counts system calls from outside begins
+//! input before the first request, and after the last: a count of system calls from outside begins
 //! and ends there. Where there is no such input it does not wait.
 
 use std::io;

@@ -1,4 +1,4 @@
-//! A panic anywhere ends the process: whoever measures sees a program that failed and why, not one
+//! A panic anywhere ends the process: the measurement sees a program that failed and why, not one
 //! that hangs without its listener, or that can unwind no more as there is no memory.
 
 use std::{panic, process};

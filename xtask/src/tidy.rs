@@ -33,6 +33,8 @@ mod words;
 
 mod language;
 
+mod comments;
+
 mod messages;
 
 mod verbs;
@@ -63,7 +65,7 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 21] = [
+const CHECKS: [Check; 22] = [
     opening::check,
     layers::check,
     cycles::check,
@@ -83,6 +85,7 @@ const CHECKS: [Check; 21] = [
     growth::check,
     figures::check,
     language::check,
+    comments::check,
     messages::check,
     verbs::check,
 ];

@@ -251,12 +251,12 @@ impl Load for Locks {
         calls.with_queue(address);
         calls.modify_own(lock);
         calls.with_queue(address);
-        // It hands the lock over.
+        // The waiter hands the lock over.
         calls.modify_own(lock);
         calls.with_queue(address);
         calls.modify_own(lock);
         calls.mail(peer, 0);
-        // It enqueues itself again.
+        // The waiter enqueues itself again.
         calls.modify_own(lock);
         calls.with_queue(address);
         calls.done();

@@ -47,7 +47,7 @@ impl Attack {
         let mut allowed = CpuSet::new();
         cpus.iter().for_each(|&cpu| allowed.set(cpu));
         let attack = move || {
-            // Of this thread, and the worker inherits it.
+            // The worker inherits the affinity of this thread.
             sched_setaffinity(None, &allowed)?;
             run(address, clients, request.as_bytes(), &stopped)
         };

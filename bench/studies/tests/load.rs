@@ -41,7 +41,7 @@ fn every_kind_of_load_is_answered() {
         assert_eq!(report["driver"] == "threads", more.contains("threads"));
         assert!(report["latency_us"]["max"].as_f64().unwrap() > 0.0);
         answered.push(report["answered"].as_u64().unwrap());
-        // It keeps its connections until its input ends. `wait` closes it.
+        // The load keeps its connections until its input ends, which `wait` closes.
         assert!(load.try_wait().unwrap().is_none());
         assert!(load.wait().unwrap().success());
     }

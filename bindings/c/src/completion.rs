@@ -50,7 +50,7 @@ pub(crate) enum Function {
     unsafe_code,
     reason = "a pointer that the program gives up to the manager"
 )]
-// SAFETY: the pointer is only passed on, and whoever submits promises that the function may be
+// SAFETY: the pointer is only passed on, and the submitter promises that the function may be
 // called on another thread.
 unsafe impl Send for Completion {}
 
@@ -66,10 +66,10 @@ impl Completion {
     #[allow(unsafe_code, reason = "calls a C function")]
     pub(crate) fn tell(&self, result: i32, flags: u32) {
         match self.function {
-            // SAFETY: promised by whoever submitted.
+            // SAFETY: promised by the submitter.
             Some(Function::Completion(tell)) => unsafe { tell(self.data, result, flags) },
             Some(Function::Received(tell)) => {
-                // SAFETY: promised by whoever submitted. Nothing was received.
+                // SAFETY: promised by the submitter. Nothing was received.
                 unsafe { tell(self.data, result, ptr::null(), ptr::null_mut()) };
             }
             None => {}
@@ -82,7 +82,7 @@ impl Completion {
         if let Some(Function::Received(tell)) = self.function {
             let (bytes, length) = (chunk.as_ptr(), chunk.len());
             let chunk = Box::into_raw(Box::new(uthread_chunk { _bytes: chunk }));
-            // SAFETY: promised by whoever submitted. The bytes do not move with the chunk.
+            // SAFETY: promised by the submitter. The bytes do not move with the chunk.
             unsafe { tell(self.data, length as i32, bytes, chunk) };
         }
     }

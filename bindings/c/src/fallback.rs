@@ -70,7 +70,7 @@ pub(crate) fn is_unix(fd: i32) -> io::Result<bool> {
     // SAFETY: the address has room for `length` bytes.
     let result = unsafe { libc::getsockname(fd, address.as_mut_ptr().cast(), &raw mut length) };
     outcome(result as isize)?;
-    // SAFETY: it was zeroed, of which each bit pattern is valid.
+    // SAFETY: the structure was zeroed, and each bit pattern is valid.
     let address = unsafe { address.assume_init() };
     Ok(i32::from(address.ss_family) == libc::AF_UNIX)
 }
@@ -180,7 +180,7 @@ impl Call {
         let mut status = MaybeUninit::<libc::stat>::zeroed();
         // SAFETY: the status has room for the result.
         unsafe { libc::fstat(self.0.fd, status.as_mut_ptr()) };
-        // SAFETY: it was zeroed, of which each bit pattern is valid.
+        // SAFETY: the structure was zeroed, and each bit pattern is valid.
         let mode = unsafe { status.assume_init() }.st_mode & libc::S_IFMT;
         [libc::S_IFIFO, libc::S_IFSOCK, libc::S_IFCHR].contains(&mode)
     }
@@ -234,7 +234,7 @@ calls! {
 /// Waits until a descriptor is ready, and returns its events.
 #[allow(unsafe_code, reason = "a descriptor that the program keeps open")]
 pub(crate) fn wait(fd: RawFd, events: Events) -> io::Result<i32> {
-    // SAFETY: promised by whoever submitted.
+    // SAFETY: promised by the submitter.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     Ok(i32::from(next(ring::poll(&fd, events))?.bits()))
 }
@@ -242,7 +242,7 @@ pub(crate) fn wait(fd: RawFd, events: Events) -> io::Result<i32> {
 /// Returns a type of the library for a descriptor that the program keeps open.
 #[allow(unsafe_code, reason = "a descriptor that the program keeps open")]
 pub(crate) fn borrow<T: FromRawFd>(fd: RawFd) -> ManuallyDrop<T> {
-    // SAFETY: promised by whoever submitted; nothing closes it here.
+    // SAFETY: promised by the submitter; nothing closes it here.
     ManuallyDrop::new(unsafe { T::from_raw_fd(fd) })
 }
 

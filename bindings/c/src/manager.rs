@@ -112,7 +112,7 @@ impl Manager {
     ) -> io::Result<T> {
         let (sender, receiver) = channel();
         let call = Box::new(move || {
-            // Whoever waits for it is there.
+            // The receiver lives: it waits for the result below.
             let _ = sender.send(call());
         });
         self.post(Message::Call(call));

@@ -110,7 +110,7 @@ impl Stream {
 
     #[allow(unsafe_code, reason = "a descriptor that the program keeps open")]
     fn receive(&self, buffers: &Buffers, completion: &Completion) -> io::Result<()> {
-        // SAFETY: promised by whoever submitted.
+        // SAFETY: promised by the submitter.
         let socket = unsafe { BorrowedFd::borrow_raw(self.fd) };
         self.each(ring::receive(&socket, buffers.ring()?), |chunk| {
             completion.give(chunk)
@@ -119,7 +119,7 @@ impl Stream {
 
     #[allow(unsafe_code, reason = "a descriptor that the program keeps open")]
     fn poll(&self, events: ring::Events, completion: &Completion) -> io::Result<()> {
-        // SAFETY: promised by whoever submitted.
+        // SAFETY: promised by the submitter.
         let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
         self.each(ring::poll(&fd, events), |events| {
             completion.tell(i32::from(events.bits()), MORE)

@@ -1,5 +1,5 @@
-//! Workers that go to sleep against whoever has work for them. A lost wake-up is a deadlock here,
-//! which loom reports.
+//! Workers that go to sleep against threads that have work for them. A lost wake-up is a deadlock
+//! here, which loom reports.
 
 use std::sync::Arc as Count;
 
@@ -17,7 +17,7 @@ const PREEMPTIONS_MAX_OF_ONE: usize = 3;
 /// Bound for two workers and a pusher: about a second each, and twenty with one preemption more.
 const PREEMPTIONS_MAX_OF_TWO: usize = 2;
 
-/// Catches a new fiber that waits for ever in the injector beside a worker that sleeps.
+/// Catches a new fiber that waits forever in the injector beside a worker that sleeps.
 #[test]
 fn a_worker_going_to_sleep_takes_new_work() {
     check(PREEMPTIONS_MAX_OF_ONE, || {
@@ -51,7 +51,7 @@ fn a_worker_emptying_its_inbox_takes_late_mail() {
     });
 }
 
-/// Catches a reference to a fiber that is kept for ever because it comes while a worker ends.
+/// Catches a reference to a fiber that is kept forever because it comes while a worker ends.
 #[test]
 fn a_worker_that_ends_keeps_no_mail() {
     check(PREEMPTIONS_MAX_OF_ONE, || {

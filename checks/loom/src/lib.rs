@@ -2,7 +2,7 @@
 //!
 //! The files of the protocols are included as they are; `atomic.rs` gives them loom's atomics,
 //! locks and cells where the library gives `std`'s. What the models add is the code around a
-//! protocol: whoever changes that in the library changes it here. No special flag is needed:
+//! protocol: a change of that in the library also changes it here. No special flag is needed:
 //! `cargo test`.
 //!
 //! loom knows all orders of the threads and all values that a load may return under the memory

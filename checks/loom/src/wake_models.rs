@@ -1,4 +1,4 @@
-//! A fiber that parks against those who wake it.
+//! A fiber that parks against threads that wake it.
 
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
@@ -89,7 +89,7 @@ fn check_wakers(count: usize, preemptions_max: usize) {
     });
 }
 
-/// Catches a fiber that parks for ever beside the token that was left for it, is resumed while it
+/// Catches a fiber that parks forever beside the token that was left for it, is resumed while it
 /// is still on its stack, or runs without what its waker had done.
 #[test]
 fn a_parking_fiber_is_run_once_by_its_waker() {

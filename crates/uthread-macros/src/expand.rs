@@ -92,7 +92,7 @@ fn check(function: &Function) -> Result<()> {
     let refuse = |what: &[TokenTree], why: &str| Err(Error::at(what, why));
     let qualifiers = function.qualifiers();
     if let Some(TokenTree::Ident(first)) = qualifiers.first() {
-        // What follows `extern` belongs to it.
+        // The tokens after `extern` belong to it.
         return match first.to_string().as_str() {
             "async" => refuse(
                 &qualifiers[..1],

@@ -113,7 +113,7 @@ fn queues_are_gauges_and_delays_a_histogram() {
 fn fibers_that_are_threads_are_counted_too() {
     let runtime = Runtime::builder().driver(Driver::Threads).build().unwrap();
     let text = runtime.run(|| uthread::spawn(text).join().unwrap());
-    // That which spawns it is one, too.
+    // The spawning fiber is a thread, too.
     assert_eq!(
         value(&text, "uthread_fibers_started_total{worker=\"0\"}"),
         2.0

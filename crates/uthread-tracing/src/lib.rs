@@ -99,7 +99,7 @@ impl<S: Subscriber> tracing_subscriber::Layer<S> for Layer {
 
 /// Changes the spans of the running fiber, which a switch does not.
 fn change(change: impl FnOnce(&mut Vec<Entered>)) {
-    // Neither is accessible at the end of a thread, when it runs no fiber.
+    // Neither thread-local is accessible at the end of a thread, when it runs no fiber.
     if SWITCHES.try_with(Cell::get) == Ok(false) {
         let _has_ended = ENTERED.try_with(|spans| change(&mut spans.borrow_mut()));
     }

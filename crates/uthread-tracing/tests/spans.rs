@@ -206,7 +206,7 @@ fn a_span_that_is_never_left_ends_with_its_fiber() {
         let careless = spawn(|| {
             let span = info_span!("span", number = 2_u64);
             mem::forget(span.enter());
-            // It is closed, although it was never left.
+            // The span is closed, although it was never left.
             drop(span);
             yield_now();
             info!(number = 8_u64);

@@ -83,7 +83,7 @@ impl<T> PerProcess<T> {
         match put {
             Ok(_) => &own.value,
             // Another thread of this child stored its value first; the value created here is
-            // leaked. SAFETY: as above.
+            // leaked. SAFETY: values stored here are never freed.
             Err(theirs) => unsafe { &(*theirs).value },
         }
     }

@@ -95,7 +95,7 @@ fn outlives_a_shortage(driver: Driver) {
         }
         let (busy, elapsed) = (cpu_time() - busy, start.elapsed());
         assert!(busy < elapsed / 2, "{driver}: {busy:?} of {elapsed:?}");
-        // Those who are in do not notice.
+        // Open connections do not notice.
         assert_echo(&first);
 
         drop(files);

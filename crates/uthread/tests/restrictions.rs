@@ -141,7 +141,7 @@ fn a_ring_that_takes_no_registration_works() {
     });
 }
 
-/// Runs as a user who may have no more threads: the one that polls counts as one of the user's.
+/// Runs as a user who may have no more threads: the kernel's thread that polls counts as one.
 #[test]
 fn where_the_kernel_does_not_poll_workers_enter_it() {
     alone("where_the_kernel_does_not_poll_workers_enter_it", || {

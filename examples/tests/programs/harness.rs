@@ -146,7 +146,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already, as most do.
+        // The program may have ended already, as most do.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -98,7 +98,7 @@ fn check_proxy(driver: Driver) {
     let target = TcpListener::bind("127.0.0.1:0").unwrap();
     let target_address = target.local_addr().unwrap().to_string();
     let (mut proxy, address) = start("proxy", driver, &["127.0.0.1:0", &target_address]);
-    // It answers once the client has sent everything.
+    // The server answers once the client has sent everything.
     let server = thread::spawn(move || {
         let (mut stream, _) = target.accept().unwrap();
         let received = io::read_to_string(&stream).unwrap();

@@ -1,6 +1,7 @@
 //! The requests of a measurement, in their order.
 //!
-//! The request with a number is the same for every technique, whoever performs it and when.
+//! The request with a number is the same for every technique, independent of when and where it is
+//! performed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -50,7 +50,7 @@ impl Link {
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(timeout))?;
             stream.set_write_timeout(write_timeout)?;
-            // It ends with a reset: an orderly end would occupy its port for a minute.
+            // The connection ends with a reset: an orderly end would occupy its port for a minute.
             stream.set_linger(Some(Duration::ZERO))
         };
         set_up().map_err(|error| Failure::of("set up the connection", &error))?;

@@ -57,7 +57,7 @@ mod tests {
                 (took / expected - 1.0).abs() < 0.03,
                 "{took} s at {per_second}"
             );
-            // Of exponential pauses, one in e is longer than the mean.
+            // One in e exponential pauses is longer than the mean.
             let mean = Duration::from_secs(1) / per_second as u32;
             let longer = dues
                 .windows(2)

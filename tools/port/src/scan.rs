@@ -216,7 +216,7 @@ impl Scan<'_> {
     fn path(&mut self, at: usize) -> usize {
         let mut path = self.tokens.text(at).to_owned();
         if let Some(imported) = self.imported.get(&path) {
-            // That of a type was recorded at its import.
+            // The path of a type was recorded at its import.
             path.clone_from(imported);
         }
         let mut end = at + 1;

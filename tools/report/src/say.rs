@@ -37,7 +37,7 @@ pub fn say_line(line: fmt::Arguments<'_>) {
 ///
 /// The first error of writing a line.
 pub fn check_said() -> io::Result<()> {
-    // What a line leaves in the buffer is written here.
+    // Writes what the lines have left in the buffer.
     keep_error(io::stdout().flush());
     match ERROR.get() {
         None => Ok(()),

@@ -68,8 +68,8 @@ pub(crate) fn start(
         return Ok(Start::Whole(count));
     }
     let mut file = open(entry)?;
-    // What was read may be of another file, which this one has replaced, or this one has been
-    // written since.
+    // The bytes that were read may be of another file, which this one has replaced, or this one
+    // has been written since.
     let count = if folder.has_whole_reads && is_older(&file.metadata()?, since) {
         count
     } else {

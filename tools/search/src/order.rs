@@ -101,7 +101,7 @@ fn walk_paths(search: &Search<'_>, mut emit: impl FnMut(Target)) {
             emit(Target::Named(Arc::clone(root)));
             continue;
         }
-        // What is left of each directory on the way, last entry first.
+        // The entries that are left of each directory on the way, last one first.
         let mut left = vec![list(search, Directory::of(root))];
         while let Some(entries) = left.last_mut() {
             if search.is_over() {

@@ -351,7 +351,7 @@ impl Output {
     fn fail_to_write(&self, error: &io::Error) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.is_ending.store(true, Ordering::Relaxed);
-        // Whoever reads the output has enough.
+        // `BrokenPipe`: the reader of the output has closed it, which is no failure.
         if error.kind() != ErrorKind::BrokenPipe {
             self.has_failed.store(true, Ordering::Relaxed);
             let _ = writeln!(io::stderr(), "uthread: cannot write to stdout: {error}");

@@ -43,7 +43,7 @@ pub(crate) fn run(search: &Search<'_>) -> Outcome {
     }
     match search.has_match.load(Ordering::Relaxed) {
         _ if search.output.has_failed() && !search.is_answered() => Outcome::Failed,
-        // Whoever has closed stdout has seen enough.
+        // A reader that closes stdout has seen enough, which is no failure.
         found if found || search.output.is_closed() => Outcome::Found,
         _ => Outcome::NothingFound,
     }

@@ -53,8 +53,8 @@ fn serve(port: u16, workers: u64, compute: Compute) {
 /// Runs one worker, with its own runtime and its own listener.
 fn work(address: SocketAddr, compute: Compute, listens: &Sender<SocketAddr>) {
     let mut proactor = ProactorBuilder::new();
-    // What its documentation has for a ring that one thread uses; `coop_taskrun` in place of
-    // `defer_taskrun` takes more.
+    // The flags that the documentation of compio recommends for a ring of one thread;
+    // `coop_taskrun` instead of `defer_taskrun` takes more CPU time.
     proactor
         .single_issuer(true)
         .defer_taskrun(true)

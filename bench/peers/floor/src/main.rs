@@ -185,6 +185,6 @@ impl Worker {
 }
 
 fn close(fd: RawFd) {
-    // SAFETY: it is open, `accept` gave up its owner, and nobody uses the number after this.
+    // SAFETY: the descriptor is open, `accept` gave up its owner, and it is not used after this.
     unsafe { rustix::io::close(fd) }
 }

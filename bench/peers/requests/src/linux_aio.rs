@@ -23,7 +23,7 @@ struct Event {
 
 pub(crate) fn read(fd: BorrowedFd<'_>, requests: u32) -> io::Result<()> {
     let mut context: libc::c_ulong = 0;
-    // SAFETY: it writes the name of the context, which the end of the process ends.
+    // SAFETY: the call writes the id of the context, which ends with the process.
     succeed(unsafe { libc::syscall(libc::SYS_io_setup, 1_u32, &raw mut context) })?;
     print_cost(requests, || {
         (0..requests).try_for_each(|_| read_one(context, fd))
@@ -43,7 +43,7 @@ fn read_one(context: libc::c_ulong, fd: BorrowedFd<'_>) -> io::Result<()> {
     succeed(unsafe { libc::syscall(libc::SYS_io_submit, context, 1_isize, list.as_ptr()) })?;
     let mut event = Event::default();
     let no_limit = ptr::null::<libc::timespec>();
-    // SAFETY: it writes one event.
+    // SAFETY: the call writes one event.
     let count = unsafe {
         libc::syscall(
             libc::SYS_io_getevents,

@@ -42,7 +42,7 @@ fn finish(request: &mut libc::aiocb) -> io::Result<isize> {
             errno => return Err(io::Error::from_raw_os_error(errno)),
         }
     }
-    // SAFETY: it has ended, and its result is taken once.
+    // SAFETY: the request has ended, and its result is taken once.
     Ok(unsafe { libc::aio_return(request) })
 }
 

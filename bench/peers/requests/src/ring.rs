@@ -12,7 +12,7 @@ use crate::value::check;
 pub(crate) const BATCH: u32 = 32;
 
 pub(crate) fn read(fd: BorrowedFd<'_>, requests: u32, batch: u32) -> io::Result<()> {
-    // As its manual advises who has one thread to a ring; older kernels have no such rings.
+    // The flags that the manual recommends for a ring of one thread; older kernels lack them.
     let mut ring = IoUring::builder()
         .setup_single_issuer()
         .setup_defer_taskrun()

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, Semaphore};
 pub(crate) struct Gate {
     begun: AtomicUsize,
     pub(crate) all_begun: Notify,
-    /// It never has a permit: who waits for one waits until it is closed.
+    /// A semaphore without permits: a task that waits for one waits until it is closed.
     pub(crate) open: Semaphore,
 }
 

@@ -146,7 +146,7 @@ mod tests {
         assert!(Switches::read(dd.id()).unwrap().since(&before) > 0);
         drop(to);
         dd.wait().unwrap();
-        // It may not have reached its next read when a count begins or ends.
+        // `dd` may not have reached its next read when a count begins or ends.
         match calls {
             Some(calls) => assert!((2 * LINES - 1..3 * LINES).contains(&calls), "{calls} calls"),
             None => println!("system calls were not counted: no tracefs, or no permission"),

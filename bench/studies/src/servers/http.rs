@@ -136,7 +136,7 @@ fn serve_command(launch: &Launch, program: &Path, driver: Option<Driver>) -> Com
 /// Runs it with one thread for each of its CPUs, which is its default.
 fn static_web_server_command(launch: &Launch, program: &Path, address: SocketAddr) -> Command {
     let mut command = pinned(&launch.split.server_cpus, program);
-    // It reads a settings file in its working directory; here is none.
+    // The server reads a settings file in its working directory; `/` has none.
     command.current_dir("/");
     command.args(["--host", &address.ip().to_string()]);
     command.args(["--port", &address.port().to_string()]);

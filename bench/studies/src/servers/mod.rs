@@ -129,7 +129,7 @@ pub(crate) fn start_listening(mut command: Command) -> Result<Server> {
     let (reader, writer) = io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer);
     let child = command.spawn().context("run taskset")?;
-    // It holds write ends of the pipe: the reader sees the end of the pipe only once they close.
+    // The command holds write ends of the pipe, whose end the reader sees once all are closed.
     drop(command);
     let lines = read_lines(Some(reader));
     let mut server = Server::new(child);
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn a_program_runs_in_real_time_where_that_is_permitted() {
         let cpus = uthread_report::machine::allowed_cpus().unwrap();
-        // It prints its own policy.
+        // `chrt` prints its own policy.
         let policy = |pin: fn(&[usize], &Path) -> Command| {
             let mut command = pin(&cpus, Path::new("chrt"));
             let output = command.args(["--pid", "0"]).stdout(Stdio::piped()).output();

@@ -87,7 +87,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         let [per_idle, ..] = Memory::read(server.pid())?.since(&before, idle);
         let measured =
             server_study::measure(&server, &split, &load(busy, seconds), quiet_wait, false)?;
-        // They must still be answered: a connection that the server has closed fails the
+        // The idle connections must still be answered: one that the server has closed fails the
         // measurement.
         if let Some(crowd) = &mut crowd {
             crowd.run()?;

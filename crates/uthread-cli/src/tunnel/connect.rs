@@ -1,8 +1,8 @@
 //! Resolves the names of targets, and connects to them.
 //!
 //! `getaddrinfo` cannot be interrupted, so each lookup has a fiber of its own, which outlives a
-//! client that has given up. Its answer is shared by all who ask meanwhile and for some time
-//! afterwards.
+//! client that has given up. Its answer is shared by all clients that ask meanwhile, and for
+//! some time afterwards.
 
 use std::collections::HashMap;
 use std::io;

@@ -248,7 +248,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended already, as many tests intend.
+        // The program may have ended already, as many tests intend.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -239,7 +239,7 @@ impl Kernel {
         let Some(flight) = flights.find(|flight| flight.token == target) else {
             return -Errno::NOENT.raw_os_error();
         };
-        // It moves from one part of the kernel to another, but not forever.
+        // The operation moves from one part of the kernel to another, but not forever.
         if !flight.was_missed && world.below(8) == 0 {
             flight.was_missed = true;
             return -Errno::NOENT.raw_os_error();

@@ -203,7 +203,7 @@ impl Drop for Cleanup {
                     // SAFETY: all blocks of this index were allocated with this layout.
                     unsafe { deallocate(block, Size(index as u32).layout()) };
                 }
-                // What is released from now on returns to the allocator immediately.
+                // Blocks that are released from now on return to the allocator immediately.
                 list.room.set(0);
             }
         });

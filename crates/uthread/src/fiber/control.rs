@@ -528,7 +528,7 @@ impl Control {
 pub(crate) struct Started(NonNull<Control>);
 
 #[allow(unsafe_code, reason = "a reference to what may be sent and shared")]
-// SAFETY: it is a `&Control`, whose target outlives it by the contract of `new`.
+// SAFETY: the pointer is a `&Control`, whose target outlives it by the contract of `new`.
 unsafe impl Send for Started {}
 
 #[allow(unsafe_code, reason = "a reference without a lifetime or a count")]

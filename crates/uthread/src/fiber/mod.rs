@@ -197,7 +197,7 @@ where
         F: 'static,
         T: 'static,
     {
-        // SAFETY: it borrows nothing.
+        // SAFETY: the closure borrows nothing.
         unsafe { Fiber::forms(identity, None, closure, None) }
     }
 
@@ -227,7 +227,7 @@ where
         };
         // SAFETY: by the caller's contract.
         let (body, handle) = unsafe { FiberRef::pair(make) };
-        // SAFETY: it is a fiber of this type, which the handle keeps.
+        // SAFETY: the pointer is to a fiber of this type, which the handle keeps.
         let fiber = unsafe { handle.as_ptr().cast::<Self>().as_ref() };
         let outcome = NonNull::from_ref(&fiber.outcome);
         // SAFETY: the outcome is that of this fiber.

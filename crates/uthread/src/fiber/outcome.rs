@@ -180,7 +180,7 @@ impl<T> Outcome<T> {
         Some(self.value.with_mut(|value| {
             // SAFETY: only one side is left to access the value.
             let value = unsafe { &*value };
-            // SAFETY: it was written before DONE, and is read once, as the state has changed.
+            // SAFETY: the value was written before DONE, and is read once: the state has changed.
             unsafe { value.assume_init_read() }
         }))
     }
@@ -192,7 +192,7 @@ impl<T> Outcome<T> {
             // SAFETY: the joiner has written the waiter before AWAITED; from there, the side that
             // changes the state is the only one that accesses it.
             let waiter = unsafe { &*waiter };
-            // SAFETY: it was written, and is read once.
+            // SAFETY: the waiter was written, and is read once.
             unsafe { waiter.assume_init_read() }
         })
     }

@@ -169,14 +169,14 @@ impl FiberRef {
     /// Drops the closure instead of running it; joining returns `payload`. Called on the fiber's
     /// own stack if it has one, as destructors may wait.
     pub(crate) fn abandon(&self, payload: Payload) {
-        // SAFETY: as above.
+        // SAFETY: as for `run`.
         unsafe { (self.control().functions.abandon)(self.0, payload) }
     }
 
     /// Makes joining return [`Cancelled`](super::Cancelled), for a fiber that never runs again.
     /// Called once nothing uses memory that it may have lent or borrowed.
     pub(crate) fn give_up(&self) {
-        // SAFETY: as above.
+        // SAFETY: as for `run`.
         unsafe { (self.control().functions.give_up)(self.0) }
     }
 }
@@ -185,7 +185,7 @@ impl Clone for FiberRef {
     #[inline]
     #[allow(unsafe_code, reason = "a counted pointer")]
     fn clone(&self) -> FiberRef {
-        // Relaxed: whoever passes the new reference on orders that.
+        // Relaxed: the code that passes the new reference on orders that.
         if self.control().references.fetch_add(1, Ordering::Relaxed) > REFERENCES_MAX {
             process::abort();
         }

@@ -66,7 +66,7 @@ const _: () = assert!(size_of::<Top>() <= TOP_BYTES && align_of::<Top>() <= alig
 pub(crate) struct Runner(NonNull<Top>);
 
 #[allow(unsafe_code, reason = "a coroutine between two fibers")]
-// SAFETY: whoever has a runner that runs no fiber is the only one to use it, and its coroutine is
+// SAFETY: only the owner of a runner that runs no fiber uses the runner, and its coroutine is
 // suspended in its loop, which holds nothing of a thread's.
 unsafe impl Send for Runner {}
 
@@ -199,7 +199,7 @@ impl Runner {
 
     /// Returns the block of a runner with a thread pointer.
     fn block(self) -> NonNull<Block> {
-        // SAFETY: it follows the top.
+        // SAFETY: the block follows the top.
         unsafe { self.0.add(1) }.cast()
     }
 

@@ -36,7 +36,7 @@ impl<T> Seldom<T> {
 
     #[cold]
     fn clear(&mut self) {
-        // SAFETY: it is not null, as the caller has checked, and nobody else has access.
+        // SAFETY: the caller has checked that the pointer is not null, and has exclusive access.
         drop(unsafe { Box::from_raw(*self.value.get_mut()) });
     }
 }
@@ -55,7 +55,7 @@ impl<T: Default> Seldom<T> {
         // Release pairs with the acquire in `get`.
         let old = self.value.swap(new, Ordering::Release);
         debug_assert!(old.is_null(), "one thread creates it");
-        // SAFETY: it is a box, which lives as long as this.
+        // SAFETY: the value is in a box that lives as long as `self`.
         unsafe { &*new }
     }
 }

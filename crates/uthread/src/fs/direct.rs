@@ -181,7 +181,7 @@ impl DerefMut for AlignedBuffer {
     #[allow(unsafe_code, reason = "memory of its own")]
     fn deref_mut(&mut self) -> &mut [u8] {
         let start = self.memory.start().as_ptr().wrapping_add(self.start);
-        // SAFETY: as above, and the borrow is exclusive.
+        // SAFETY: as for `deref`, and the borrow is exclusive.
         unsafe { slice::from_raw_parts_mut(start, self.bytes) }
     }
 }

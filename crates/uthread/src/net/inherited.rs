@@ -178,8 +178,8 @@ fn inherited(number: RawFd) -> Result<BorrowedFd<'static>, &'static str> {
     if flags == -1 {
         return Err("is not open");
     }
-    // What the program itself opens has this flag, in `std` and in this crate. What it inherits
-    // cannot have it.
+    // Descriptors that the program itself opens have this flag, in `std` and in this crate;
+    // inherited ones cannot have it.
     if flags & libc::FD_CLOEXEC != 0 {
         return Err("is open, but not inherited");
     }
@@ -199,7 +199,7 @@ fn take(number: RawFd) -> OwnedFd {
     // it, and `ARE_TAKEN` excludes a second owner. The parent has passed it for this use:
     // `LISTEN_PID` is this process.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
-    // It does not fail for an open descriptor.
+    // `fcntl_setfd` does not fail for an open descriptor.
     let _ = rustix::io::fcntl_setfd(&fd, FdFlags::CLOEXEC);
     fd
 }

@@ -11,7 +11,7 @@ const WHO_PROCESS: libc::c_int = 1;
 #[allow(unsafe_code, reason = "a system call that no crate offers")]
 pub(super) fn set(priority: Priority) {
     let value = libc::c_int::from(priority.io_priority());
-    // SAFETY: it accesses no memory.
+    // SAFETY: the call accesses no memory.
     unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, value) };
 }
 
@@ -23,7 +23,7 @@ mod tests {
 
     #[allow(unsafe_code, reason = "a system call that no crate offers")]
     fn of_thread() -> libc::c_long {
-        // SAFETY: it accesses no memory.
+        // SAFETY: the call accesses no memory.
         unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, 0) }
     }
 

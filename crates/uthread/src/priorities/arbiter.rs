@@ -95,7 +95,7 @@ mod tests {
         let ahead = URGENT_AHEAD_MAX as usize;
         assert_eq!(turns(&mut flooded, [true; 3], ahead), "u".repeat(ahead));
         assert_eq!(turns(&mut flooded, [true; 3], 20), "nunununununununubunu");
-        // What is paid back while no urgent work waits may be spent again.
+        // Turns that are paid back while no urgent work waits may be spent again.
         assert_eq!(turns(&mut flooded, [false, true, false], 4), "nnnn");
         assert_eq!(turns(&mut flooded, [true; 3], 6), "uuuunu");
     }

@@ -394,7 +394,7 @@ impl Command {
     /// use uthread::{io, process::Command};
     ///
     /// let mut command = Command::new("true");
-    /// // SAFETY: it only makes an error of a number.
+    /// // SAFETY: the closure only makes an error of a number.
     /// unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(5))) };
     /// assert_eq!(command.spawn().unwrap_err().raw_os_error(), Some(5));
     /// ```

@@ -105,8 +105,8 @@ impl BufferGroup {
         *given = given.wrapping_add(1);
         // SAFETY: the entries are initialized, and this is the first.
         let tail = unsafe { BufRingEntry::tail(entries.as_ptr()) }.cast_mut();
-        // SAFETY: it is aligned, lives as long as the pages, and is accessed only atomically and by
-        // the kernel.
+        // SAFETY: the tail is aligned, lives as long as the pages, and is accessed only atomically
+        // and by the kernel.
         let tail = unsafe { AtomicU16::from_ptr(tail) };
         // Release pairs with the kernel's acquire when it takes a buffer, so that the kernel sees
         // the entry.
@@ -135,8 +135,8 @@ impl Filled {
     #[allow(unsafe_code, reason = "memory that was shared with the kernel")]
     pub(crate) fn bytes(&self) -> &[u8] {
         let start = self.group.buffer(self.id);
-        // SAFETY: this process owns the buffer until it is provided again, so it is not written. It
-        // is initialized, by the kernel or with zeroes, and `length` bytes long.
+        // SAFETY: the process owns the buffer until it is provided again, so it is not written. The
+        // buffer is initialized, by the kernel or with zeroes, and `length` bytes long.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.length) }
     }
 }

@@ -13,7 +13,7 @@ pub(crate) struct Pages {
 }
 
 #[allow(unsafe_code, reason = "memory of its own")]
-// SAFETY: it owns memory like a box. Its users are responsible for synchronizing accesses.
+// SAFETY: a mapping owns its memory like a box. Its users have to synchronize accesses.
 unsafe impl Send for Pages {}
 #[allow(unsafe_code, reason = "memory of its own")]
 // SAFETY: as above.

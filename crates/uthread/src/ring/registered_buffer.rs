@@ -132,7 +132,7 @@ impl Deref for RegisteredBuffer {
 impl DerefMut for RegisteredBuffer {
     #[allow(unsafe_code, reason = "a slice of a mapping that it owns")]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and borrowed mutably.
+        // SAFETY: as for `deref`, and the borrow is exclusive.
         unsafe { slice::from_raw_parts_mut(self.start().as_ptr(), self.length) }
     }
 }

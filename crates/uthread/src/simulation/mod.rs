@@ -157,7 +157,7 @@ impl Simulation {
     fn run<T: Send + 'static>(mut self, f: impl FnOnce() -> T + Send + 'static) -> T {
         let main = self.spawn(f);
         self.step_until(|_| main.is_finished());
-        // It has joined what it spawned.
+        // The main fiber has joined the fibers that it spawned.
         for simulated in &self.workers {
             simulated.worker.assert_nothing_waits();
             assert!(

@@ -308,7 +308,7 @@ fn an_accepting_fiber_does_not_queue_behind_computing_ones() {
                 wait::perform(&mut accept, None).unwrap();
             }
             let between = (computing.runs() - before) / ACCEPTED;
-            // It takes as long as five of them in the mean, and at most ten.
+            // An accept takes as long as five runs of the others in the mean, and at most ten.
             assert!(between <= 15, "{between} others ran first");
             computing.end();
         });

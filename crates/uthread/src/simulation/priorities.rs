@@ -110,7 +110,7 @@ fn a_flood_of_urgent_fibers_leaves_turns_to_all_others() {
         let counts = [(); 3].map(|()| 1 + choices.below(5) as usize);
         let turns = flood(seed, 1, mode, counts, 1000);
         check(turns.iter().copied(), true, true);
-        // What is left is shared fairly: within each priority, too.
+        // The turns are shared fairly within each priority, too.
         for (fiber, next) in (0..counts.iter().sum::<usize>()).zip(1..) {
             let of = |fiber| turns.iter().filter(move |turn| turn.fiber == fiber);
             let (own, others) = (of(fiber).count(), of(next).count());

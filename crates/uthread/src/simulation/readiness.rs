@@ -130,7 +130,7 @@ fn pair(seed: u64) -> [Box<dyn FnOnce() + Send>; 2] {
 #[test]
 fn every_value_is_taken_beside_descriptors() {
     under_seeds(|seed, mode| {
-        // It looks at the end that nothing is left.
+        // The simulation checks at its end that nothing is left.
         Simulation::new(seed, 3, mode).run(move || {
             let pairs = (0..3).flat_map(|index| pair(seed * 37 + index));
             let fibers: Vec<_> = pairs.map(spawn).collect();

@@ -56,7 +56,7 @@ impl LargerStacks {
         }
         let limit = memory::map(length)?.expose_provenance();
         if let Err(error) = guards.install(limit.get()) {
-            // SAFETY: it was mapped above and not handed out.
+            // SAFETY: the memory was mapped above and not handed out.
             unsafe { memory::unmap(limit.get(), length) };
             return Err(error);
         }

@@ -48,7 +48,7 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// Returns the address of [`TOP_BYTES`] bytes that belong to whoever has the stack.
+    /// Returns the address of [`TOP_BYTES`] bytes that belong to the owner of the stack.
     pub(crate) fn top(&self) -> NonNull<u8> {
         NonNull::new(ptr::with_exposed_provenance_mut(self.base.get()))
             .expect("the base is not zero")
@@ -59,7 +59,7 @@ impl Stack {
         self.extent().contents()
     }
 
-    /// Lowers the base, so that `bytes` bytes of whoever has the stack follow the [`TOP_BYTES`],
+    /// Lowers the base, so that `bytes` bytes of the stack's owner follow the [`TOP_BYTES`],
     /// below `end`. Returns the base before.
     pub(crate) fn lower_base(&mut self, end: usize, bytes: usize) -> NonZeroUsize {
         let base = end - TOP_BYTES - bytes;

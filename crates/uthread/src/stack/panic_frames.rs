@@ -57,7 +57,7 @@ pub(crate) fn learn() {
             Ok(previous) => panic::set_hook(previous),
             Err(shared) => panic::set_hook(Box::new(move |panic| shared(panic))),
         }
-        // These functions are on the stack at every check.
+        // The functions above `learn` are on the stack at every check.
         let own = functions_above(learn as fn() as usize);
         let functions = lock(&functions);
         functions

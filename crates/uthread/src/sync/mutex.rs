@@ -93,7 +93,7 @@ pub struct Mutex<T: ?Sized> {
 }
 
 #[allow(unsafe_code, reason = "the lock guards the cell")]
-// SAFETY: it owns its value, like any container.
+// SAFETY: a mutex owns its value, like any container.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 #[allow(unsafe_code, reason = "the lock guards the cell")]
 // SAFETY: only the owner of the lock accesses the value. The owner may be another thread each time,

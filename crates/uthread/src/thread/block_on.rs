@@ -125,7 +125,7 @@ fn drive<F: Future, E>(future: F, refuse: impl Fn() -> Result<(), E>) -> Result<
             return Ok(output);
         }
         if signal.take() {
-            // It was woken while it was polled, perhaps by itself.
+            // The future was woken while it was polled, perhaps by itself.
             refuse()?;
             turn::pass();
         } else {

@@ -104,7 +104,7 @@ fn try_start<R>(
     cancellation::count_spawn();
     let stack = match (stack_size, runtime) {
         (None, _) => None,
-        // It has that of its thread.
+        // A dedicated fiber has the stack of its thread.
         (Some(_), _) if dedicated => None,
         (Some(bytes), Some(runtime)) => runtime.take_larger_stack(bytes)?,
         (Some(bytes), None) => spawn::take_larger_stack(bytes)?,

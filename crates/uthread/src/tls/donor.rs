@@ -181,7 +181,7 @@ unsafe fn donate(stack: Range<usize>) -> io::Result<(libc::pthread_t, Donation)>
         0 => unsafe { libc::pthread_create(made, attributes_set, run_donor, shared.cast()) },
         error => error,
     };
-    // SAFETY: they were initialized.
+    // SAFETY: the attributes were initialized.
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
     drop(blocked);
     if error != 0 {
@@ -191,7 +191,7 @@ unsafe fn donate(stack: Range<usize>) -> io::Result<(libc::pthread_t, Donation)>
     let runs = unsafe { &(*shared).runs };
     while runs.load(Ordering::Acquire) != 0 {
         // Not private: the kernel wakes the waiters of an exit by the address in shared form.
-        // SAFETY: it waits for a change of a word that lives.
+        // SAFETY: the call waits for a change of a word that lives.
         unsafe {
             let timeout = ptr::null::<libc::timespec>();
             libc::syscall(libc::SYS_futex, runs.as_ptr(), libc::FUTEX_WAIT, 1, timeout);
@@ -208,14 +208,14 @@ extern "C" fn run_donor(donation: *mut c_void) -> *mut c_void {
     // No reference to the whole: the creator reads `runs` meanwhile. SAFETY: the creator keeps it
     // until the kernel task has exited, and reads the field afterwards.
     unsafe { (*shared).pointer = thread_pointer::get() };
-    // SAFETY: it has no arguments.
+    // SAFETY: `gettid(2)` has no arguments.
     let task = unsafe { libc::syscall(libc::SYS_gettid) };
-    // SAFETY: as above.
+    // SAFETY: as for the field `pointer`.
     unsafe { (*shared).task = u32::try_from(task).expect("an id is positive") };
-    // SAFETY: as above.
+    // SAFETY: as for the field `pointer`.
     let cleared = unsafe { &raw mut (*shared).cleared };
     // A kernel without `CONFIG_CHECKPOINT_RESTORE` refuses, and the field stays 0.
-    // SAFETY: it writes an address to the field.
+    // SAFETY: the call writes an address to the field.
     unsafe { libc::prctl(libc::PR_GET_TID_ADDRESS, cleared) };
     // SAFETY: the field is shared by atomic accesses only.
     let runs = unsafe { &(*shared).runs };
@@ -240,11 +240,11 @@ impl BlockedSignals {
     fn enter() -> BlockedSignals {
         let mut all = MaybeUninit::uninit();
         let mut before = MaybeUninit::uninit();
-        // SAFETY: it writes the set.
+        // SAFETY: the call writes the set.
         unsafe { libc::sigfillset(all.as_mut_ptr()) };
-        // SAFETY: the first set was written, and it writes the second.
+        // SAFETY: the first set was written, and the call writes the second.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
-        // SAFETY: it was written.
+        // SAFETY: the call above has written the set.
         BlockedSignals(unsafe { before.assume_init() })
     }
 }
@@ -390,13 +390,13 @@ fn find_cleared(
 fn untold(id: usize) -> Option<Cleared> {
     type Version = unsafe extern "C" fn() -> *const c_char;
     let version = symbol::<c_void>(c"gnu_get_libc_version")?;
-    // SAFETY: it is the C library's function of this name, which has this type.
+    // SAFETY: the symbol is the C library's function of this name, which has this type.
     #[allow(unsafe_code, reason = "a function of the C library")]
     let version = unsafe { std::mem::transmute::<*const c_void, Version>(version) };
-    // SAFETY: as above.
+    // SAFETY: the function of the C library takes no arguments.
     #[allow(unsafe_code, reason = "a function of the C library")]
     let version = unsafe { version() };
-    // SAFETY: it returns a string, which lives as long as the process.
+    // SAFETY: the function returns a string, which lives as long as the process.
     #[allow(unsafe_code, reason = "a string of the C library")]
     let version = unsafe { CStr::from_ptr(version) };
     clears_id(version.to_str().ok()?).then_some(Cleared::InBlock(id))
@@ -425,7 +425,7 @@ fn mark_unregistered(pointer: usize) {
     let Some((offset, size)) = offset.zip(size) else {
         return;
     };
-    // SAFETY: it is a variable of the C library, which never changes.
+    // SAFETY: both are variables of the C library, which never change.
     let (offset, size) = (unsafe { offset.read() }, unsafe { size.read() });
     if size > 0 {
         let area = pointer.wrapping_add_signed(offset);
@@ -531,7 +531,7 @@ mod tests {
                 thread_pointer::set(way, donor.pointer());
             }
             let set = thread_pointer::get();
-            // SAFETY: it was that of this thread.
+            // SAFETY: the pointer was that of this thread.
             #[allow(unsafe_code, reason = "the contract's")]
             unsafe {
                 thread_pointer::set(way, own);

@@ -22,7 +22,7 @@ fn destructors() -> Option<Destructors> {
     static FUNCTION: OnceLock<Option<Destructors>> = OnceLock::new();
     *FUNCTION.get_or_init(|| {
         let address = symbol::<c_void>(c"__call_tls_dtors")?;
-        // SAFETY: it is the C library's function of this name, which has this type.
+        // SAFETY: the symbol is the C library's function of this name, which has this type.
         #[allow(unsafe_code, reason = "a function of the C library")]
         Some(unsafe { std::mem::transmute::<*const c_void, Destructors>(address) })
     })
@@ -78,7 +78,7 @@ fn has_keys() -> bool {
 #[allow(unsafe_code, reason = "the locale of a thread that has ended")]
 pub(crate) fn reset() {
     modules::reset();
-    // SAFETY: it is the value that stands for the locale of the process.
+    // SAFETY: the argument is the value that stands for the locale of the process.
     unsafe { libc::uselocale(ptr::without_provenance_mut(GLOBAL_LOCALE)) };
 }
 

@@ -100,7 +100,7 @@ impl Keys {
         let set: c_int = unsafe { libc::pthread_setspecific(key, mark) };
         let index = key as usize;
         let is_described = set == 0 && {
-            // SAFETY: it is the calling thread.
+            // SAFETY: `pthread_self(3)` has no requirements.
             let thread = unsafe { libc::pthread_self() };
             let destructor = self.key(index).destructor.map(|found| found as *const ());
             let value = self
@@ -111,7 +111,7 @@ impl Keys {
                 && destructor == Some(ignore as *const ())
                 && value.is_some_and(|value| value.data.cast_const() == mark)
         };
-        // SAFETY: as above.
+        // SAFETY: the key was created.
         unsafe { libc::pthread_setspecific(key, ptr::null()) };
         // SAFETY: the key was created here, and is used by nobody else.
         unsafe { libc::pthread_key_delete(key) };
@@ -121,7 +121,7 @@ impl Keys {
     /// Destroys the values of the calling fiber, as at the end of a thread. Returns `true` if it
     /// has set any.
     pub(super) fn drop_values(self) -> bool {
-        // SAFETY: it returns the calling thread.
+        // SAFETY: `pthread_self(3)` has no requirements.
         let thread = unsafe { libc::pthread_self() };
         if !self.is_any_set(thread) {
             return false;
@@ -157,7 +157,7 @@ impl Keys {
                     sequence,
                     data: ptr::null_mut(),
                 };
-                // SAFETY: as above.
+                // SAFETY: as for the read.
                 unsafe { slot.write(empty) };
                 let key = self.key(part * PART + index);
                 // Otherwise it is the value of a key that was deleted.

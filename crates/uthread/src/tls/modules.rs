@@ -102,7 +102,7 @@ unsafe impl Sync for Module {}
 
 impl Module {
     fn next(&self) -> *const Module {
-        // Acquire: who uses a module has seen the end of dlopen(3) anyway.
+        // Acquire: a user of a module has seen the end of dlopen(3) anyway.
         self.next.load(Ordering::Acquire)
     }
 }
@@ -126,7 +126,7 @@ fn last_module() -> Option<&'static Module> {
     }
     // SAFETY: the name of an entry is a string.
     let pinned = unsafe { libc::dlopen(last.name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-    // It is never closed, so the entry stays.
+    // The handle is never closed, so the entry stays.
     (!pinned.is_null()).then_some(last)
 }
 

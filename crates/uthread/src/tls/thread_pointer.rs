@@ -32,7 +32,7 @@ impl Way {
         {
             /// `HWCAP2_FSGSBASE` of the kernel's `asm/hwcap2.h`.
             const FSGSBASE: libc::c_ulong = 1 << 1;
-            // SAFETY: it reads the auxiliary vector.
+            // SAFETY: the call reads the auxiliary vector.
             #[allow(unsafe_code, reason = "reading the auxiliary vector")]
             let capabilities = unsafe { libc::getauxval(libc::AT_HWCAP2) };
             match capabilities & FSGSBASE {
@@ -58,7 +58,7 @@ pub(super) fn get() -> usize {
     unsafe {
         asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly));
     }
-    // SAFETY: it reads the register.
+    // SAFETY: the instruction reads the register.
     #[cfg(target_arch = "aarch64")]
     unsafe {
         asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, preserves_flags, nomem));

@@ -245,7 +245,7 @@ fn a_socket_can_be_used_after_its_reader_was_cancelled(place: Place) {
             let mut byte = [0xff];
             (&*theirs).read_exact(&mut byte).map(|()| byte[0])
         });
-        assert_eq!(read.unwrap(), round, "a byte went to who was cancelled");
+        assert_eq!(read.unwrap(), round, "a byte went to the cancelled fiber");
     }
 }
 

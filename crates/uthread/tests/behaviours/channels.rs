@@ -164,7 +164,7 @@ fn a_bound_is_kept(place: Place) {
     });
 }
 
-/// Catches a channel that still wakes whoever waited first.
+/// Catches a channel that still wakes the first waiter.
 fn a_receiver_may_move_between_fibers_and_threads(place: Place) {
     mixed(place, |here, there| {
         let (sender, mut receiver) = sync_channel(0);
@@ -192,7 +192,7 @@ fn every_value_is_dropped_once(place: Place) {
             let senders: Vec<_> = (0..4)
                 .map(|_| {
                     let (sender, drops) = (sender.clone(), Arc::clone(&drops));
-                    // Those that come too late get their values back.
+                    // Senders that come too late get their values back.
                     sending.start(move || {
                         (0..25).for_each(|_| drop(sender.send(Counted(Arc::clone(&drops)))));
                     })

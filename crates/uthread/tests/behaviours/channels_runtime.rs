@@ -64,7 +64,7 @@ fn a_fiber_that_never_waits_does_not_starve_its_neighbours(place: Place) {
     assert_neighbour_runs(place, move || {
         assert_eq!(sender.try_send(1), Err(TrySendError::Full(1)))
     });
-    // Nor does one that makes a channel for each value.
+    // A fiber that makes a channel for each value starves no neighbour either.
     assert_neighbour_runs(place, || {
         let (sender, receiver) = channel();
         sender.send(1).unwrap();

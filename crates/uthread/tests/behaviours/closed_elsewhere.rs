@@ -105,7 +105,7 @@ fn a_number_closed_elsewhere_does_not_delay_the_end(place: Place) {
 /// Gives the file another number, whose file is closed.
 #[allow(unsafe_code, reason = "that is what happens elsewhere")]
 fn renumbered(file: RawFd, number: RawFd) -> OwnedFd {
-    // SAFETY: as above.
+    // SAFETY: not at all, as for `close`: the owner of `number` has it.
     assert_eq!(unsafe { libc::dup2(file, number) }, number);
     close(file);
     // SAFETY: nobody else closes it.

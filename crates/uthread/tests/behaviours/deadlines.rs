@@ -120,7 +120,7 @@ fn a_call_without_an_error_is_unwound_up_to_the_deadline(place: Place) {
         });
         assert_eq!(yielding, Err(Elapsed));
         assert!(start.elapsed() >= 10 * SHORT);
-        // What was to be sent is not there.
+        // The send that timed out has not sent its value.
         assert!(receiver.try_recv().is_err());
     });
 }

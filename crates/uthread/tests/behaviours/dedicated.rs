@@ -314,7 +314,7 @@ fn a_deadline_ends_its_calls(place: Place) {
             (errno(read.unwrap_or(Err(Elapsed.into()))), slept)
         });
         assert_eq!(slept.join().unwrap(), (Errno::TIMEDOUT, Err(Elapsed)));
-        // It inherits that of its scope.
+        // A scoped fiber inherits the deadline of its scope.
         let result = timeout(Duration::from_millis(1), || {
             scope(|scope| {
                 let sleeping = Builder::new().dedicated();
@@ -327,7 +327,7 @@ fn a_deadline_ends_its_calls(place: Place) {
 
 fn dedicated_fibers_are_counted_once(place: Place) {
     let runtime = place.runtime();
-    // Those of the workers, which have switched to the fiber that waits here.
+    // The switches of the workers, which have switched to the fiber that waits here.
     let switches = runtime.run(|| {
         let looking = dedicated(|| Metrics::current().unwrap().total().switches);
         looking.join().unwrap()

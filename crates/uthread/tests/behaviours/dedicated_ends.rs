@@ -216,7 +216,7 @@ fn dedicated_fibers_may_join_their_runtime(place: Place) {
     let last = runtime.run(|| {
         dedicated(move || {
             the_only(own).shutdown(Shutdown::Join);
-            // It returns at once, and the fibers go on.
+            // The shutdown returns at once, and the fibers go on.
             sleep(Duration::from_millis(1));
             spawn(|| 7).join().unwrap() + dedicated(|| 8).join().unwrap()
         })

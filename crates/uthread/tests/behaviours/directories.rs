@@ -298,7 +298,7 @@ fn a_path_that_leads_out_is_refused(place: Place) {
             let number = errno(Path::new(path), &reading);
             assert_eq!(number, Some(expected.raw_os_error()), "{path}");
         }
-        // Nor is anything made or emptied there.
+        // Nothing is made or emptied there either.
         let creating = OpenOptions::new()
             .write(true)
             .create(true)

@@ -348,7 +348,7 @@ fn sleeps_end_in_the_order_of_their_deadlines(place: Place) {
         for (slept, milliseconds) in handles.iter().zip(SLEEPS) {
             assert!(*slept >= Duration::from_millis(milliseconds), "{handles:?}");
         }
-        // Of two workers or threads, the machine may keep either waiting.
+        // With two workers or threads, the machine may keep either waiting.
         let is_alone = !place.is_outside() && !place.is_of_threads() && !place.has_more_workers();
         assert!(
             !is_alone || handles[1] < handles[2] && handles[2] < handles[0],

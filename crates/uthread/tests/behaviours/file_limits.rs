@@ -214,7 +214,7 @@ fn take_all_descriptors() -> Vec<std::fs::File> {
     files.map_while(Result::ok).collect()
 }
 
-/// Covers requests that the ring completes later, when it leaves the position to whoever asked.
+/// Covers requests that the ring completes later, when it leaves the position to the caller.
 fn the_position_moves_also_without_the_page_cache(place: Place) {
     const BLOCK: usize = 4096;
     let directory = tempdir().unwrap();
@@ -288,7 +288,7 @@ fn files_of_the_kernel_are_read_in_pieces_and_whole(place: Place) {
             while let count @ 1.. = file.read(&mut piece).unwrap() {
                 pieces.extend_from_slice(&piece[..count]);
             }
-            // Of a CPU the frequency changes from read to read.
+            // The frequency of a CPU changes from read to read.
             assert_eq!(
                 pieces.iter().filter(|byte| **byte == b'\n').count(),
                 whole.matches('\n').count()

@@ -260,7 +260,7 @@ fn custom_flags_reach_the_kernel(place: Place) {
             Some(rustix::io::Errno::BADF.raw_os_error())
         );
 
-        // What `open` ignores, and `openat2` would refuse.
+        // Flags that `open` ignores, and `openat2` would refuse.
         let mut ignored = OpenOptions::new();
         ignored.write(true).custom_flags(flag(OFlags::PATH));
         ignored.open(&path).unwrap();

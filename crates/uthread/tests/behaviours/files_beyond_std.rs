@@ -156,7 +156,7 @@ fn aligned_memory_goes_past_the_page_cache(place: Place) {
         file.read_exact_at(&mut buffer, 0).unwrap();
         assert!(buffer[..] == bytes);
         assert!(std::fs::read(named.path()).unwrap() == bytes);
-        // Neither a part of a unit goes, nor an offset amid one.
+        // A part of a unit is refused, and so is an offset inside one.
         let refused = file.read_at(&mut buffer[..1], 0);
         assert_eq!(kind(refused), ErrorKind::InvalidInput);
         let refused = file.write_at(&buffer, 1);

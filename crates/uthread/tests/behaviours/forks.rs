@@ -63,8 +63,8 @@ fn fork() -> Option<Pid> {
     assert!(pid >= 0, "{}", io::Error::last_os_error());
     let pid = Pid::from_raw(pid);
     if pid.is_none() {
-        // What hangs is ended.
-        // SAFETY: it takes a number.
+        // The alarm ends a child that hangs.
+        // SAFETY: `alarm(2)` takes a number.
         unsafe { libc::alarm(20) };
     }
     pid
@@ -73,7 +73,7 @@ fn fork() -> Option<Pid> {
 /// Ends a child without any more ado.
 #[allow(unsafe_code, reason = "what such children do")]
 fn exit(status: i32) -> ! {
-    // SAFETY: it ends the process.
+    // SAFETY: the call ends the process.
     unsafe { libc::_exit(status) }
 }
 
@@ -265,7 +265,7 @@ fn commands_run_beside_and_in_children(place: Place) {
     fn run() {
         assert!(Command::new("true").status().unwrap().success());
         let mut command = Command::new("cat");
-        // SAFETY: it makes a system call.
+        // SAFETY: the closure makes a system call only.
         unsafe {
             command.pre_exec(|| Ok(rustix::process::umask(rustix::fs::Mode::RWXU)).map(|_| ()))
         };
@@ -338,7 +338,7 @@ fn a_fiber_that_returns_in_a_child_ends_it(place: Place) {
 fn a_call_on_another_thread_that_returns_in_a_child_ends_it(place: Place) {
     run_alone(place, || {
         if place.is_of_threads() {
-            // It is made right here.
+            // Such a fiber makes the call on its own thread.
             return;
         }
         let child = blocking(fork).expect("the child does not get here");
@@ -355,7 +355,7 @@ fn the_parents_runtime_is_refused_in_a_child(place: Place) {
             let message = spawned.unwrap_err();
             let message = message.downcast_ref::<&str>().unwrap();
             assert!(message.contains("child made by fork"), "{message}");
-            // It is left alone.
+            // The child leaves the runtime as it is.
             drop(runtime);
         });
         assert_eq!(status_of(child), 0);

@@ -66,7 +66,7 @@ fn runs() -> BTreeMap<String, String> {
     for task in fs::read_dir("/proc/self/task").unwrap() {
         let path = task.unwrap().path();
         let number = path.file_name().unwrap().to_str().unwrap().to_owned();
-        // It may have ended.
+        // The thread may have ended.
         let Ok(status) = fs::read_to_string(path.join("status")) else {
             continue;
         };

@@ -91,7 +91,7 @@ fn a_value_that_is_set_first_is_not_made(place: Place) {
         };
         assert_eq!(spawn(set).join().unwrap(), ((1, 2), 3, 4));
         assert!(spawn(|| CELL.get()).join().is_err(), "of another fiber");
-        // What has failed to be made is made the next time.
+        // A value whose initializer has panicked is made the next time.
         let late = || {
             let failed = std::panic::catch_unwind(|| CELL.get()).is_err();
             CELL.set(5);

@@ -2,8 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
-// They tell even in a fiber that is cancelled.
 use std::sync::Arc;
+// The channels of `std`, which destructors can use even in a cancelled fiber.
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 

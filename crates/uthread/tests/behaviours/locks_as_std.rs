@@ -81,7 +81,7 @@ fn locks_poison_as_in_std(place: Place) {
             panic!("without the lock");
         });
         seen.push(text(mutex.is_poisoned()));
-        // Nor one whose panic was over before it ended.
+        // A guard does not poison if the panic was over before the guard was dropped.
         let guard = mutex.lock().unwrap();
         panics(|| panic!("beside the lock"));
         drop(guard);
@@ -145,7 +145,7 @@ fn locks_are_formatted_as_in_std(place: Place) {
         let lazy: sync::LazyLock<i32> = sync::LazyLock::new(|| 1);
         seen.push(text(&lazy));
         seen.push(text((*lazy, &lazy)));
-        // What is made from nothing or from a value.
+        // Values made by `From` and `Default`.
         seen.push(text((sync::Mutex::from(1), sync::Mutex::<i32>::default())));
         seen.push(text((
             sync::RwLock::from(1),
@@ -156,7 +156,7 @@ fn locks_are_formatted_as_in_std(place: Place) {
             sync::OnceLock::<i32>::default(),
         )));
         seen.push(text(*sync::LazyLock::<i32>::default()));
-        // What has no size of its own.
+        // Unsized values.
         let slice: &sync::Mutex<[i32]> = &sync::Mutex::new([1, 2]);
         slice.lock().unwrap()[0] = 3;
         seen.push(text(slice));

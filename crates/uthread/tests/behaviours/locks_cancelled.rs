@@ -47,7 +47,7 @@ fn waiters_get_the_lock_cancelled_or_not(place: Place) {
     let (mutex, lock) = (Arc::new(Mutex::new(1)), Arc::new(RwLock::new(1)));
     let cell = Arc::new(OnceLock::new());
     let (guard, writer) = (mutex.lock().unwrap(), lock.write().unwrap());
-    // Who is about to set it waits for the mutex.
+    // The fiber that is about to set the cell waits for the mutex.
     let (theirs, setting) = (Arc::clone(&mutex), Arc::clone(&cell));
     let (setting_now, is_setting) = std::sync::mpsc::channel();
     let setter = runtime.spawn(move || {
@@ -77,7 +77,7 @@ fn waiters_get_the_lock_cancelled_or_not(place: Place) {
     ];
     let taking = takes.map(|take| {
         let fiber = place.spawn_waiting(&runtime, move || {
-            // What it does cancelled, it does before it is ended.
+            // `take` returns although the fiber is cancelled.
             let value = take();
             (value, uthread::thread::is_cancelled())
         });
@@ -184,7 +184,7 @@ fn a_cancelled_wait_unwinds_and_leaves_no_trace(place: Place) {
     for wait in WAITS {
         let (runtime, shared) = (place.runtime(), Shared::new());
         let theirs = Arc::clone(&shared);
-        // Those with a time of their own end by that, a hundred times.
+        // A wait with a timeout of its own ends by that, and is repeated.
         let endless = move || loop {
             wait(&theirs);
         };
@@ -200,7 +200,7 @@ fn a_deadline_ends_a_wait_but_not_for_a_lock(place: Place) {
     for wait in WAITS {
         let (runtime, shared) = (place.runtime(), Shared::new());
         let theirs = Arc::clone(&shared);
-        // Those with a time of their own end by that, a hundred times.
+        // A wait with a timeout of its own ends by that, and is repeated.
         let endless = move || loop {
             wait(&theirs);
         };
@@ -324,7 +324,7 @@ fn a_notification_before_the_cancellation_counts(place: Place) {
         first.cancel();
         assert!(first.join().is_ok(), "the notified waiter failed");
         assert!(!second.is_finished());
-        // And one that was not is passed over.
+        // A cancelled waiter that was not notified is passed over.
         let theirs = Arc::clone(&shared);
         let third = spawn_until_it_waits(move || {
             drop(theirs.changed.wait(theirs.mutex.lock().unwrap()).unwrap());
@@ -411,7 +411,7 @@ fn check_whom_a_panic_poisons(place: Place) {
         (0..3).for_each(panicking);
         drop(before.lock().unwrap());
         assert!(!before.is_poisoned(), "by a panic that is over");
-        // Nor does one that is cancelled escape.
+        // A cancelled fiber that holds the lock does not poison it either.
         let held = Arc::new(Mutex::new(0));
         let mutex = Arc::clone(&held);
         let cancelled = spawn_until_it_waits(move || {

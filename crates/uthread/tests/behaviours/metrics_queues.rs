@@ -226,7 +226,7 @@ fn assert_shortest_delay(priority: Priority) {
     const FIBERS: usize = 16;
     const TURN: Duration = Duration::from_millis(2);
     let others = Yielding::start(FIBERS, priority, || thread::sleep(TURN));
-    // Those that have a place among fewer fibers are recorded first.
+    // The probes that were queued among fewer fibers are recorded first.
     let more_than = |count| {
         eventually("probes are recorded", || {
             yield_now();

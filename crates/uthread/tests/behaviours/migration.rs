@@ -188,7 +188,8 @@ fn stays_while_it_unwinds(place: Place, wait: impl Fn(&dyn Fn(), &AtomicBool) + 
             while !waiting.load(Ordering::Acquire) {
                 yield_now();
             }
-            // Whoever of us is on its worker keeps that one: long enough for the monitor to see it.
+            // One of these two fibers is on the worker of the waiting one, and keeps that worker
+            // for long enough that the monitor sees it.
             scope.spawn(|| keep_for(Duration::from_millis(20), &gone_on));
             kept.store(true, Ordering::Release);
             keep_for(Duration::from_millis(20), &gone_on);

@@ -93,7 +93,7 @@ fn chunks_that_are_kept_stay_what_they_are(place: Place) {
         }
         let bytes = kept.iter().flat_map(|chunk| chunk.iter().copied());
         assert!(bytes.eq((0..20).flat_map(|byte| [byte; 16])));
-        // They come back.
+        // The buffers of the dropped chunks are used again.
         kept.clear();
         theirs.write_all(b"again").unwrap();
         assert_eq!(take(&mut chunks, 5), b"again");

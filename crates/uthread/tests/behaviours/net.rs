@@ -314,7 +314,7 @@ fn nonblocking_calls_never_wait(place: Place) {
             }
         };
         assert_eq!(full.kind(), ErrorKind::WouldBlock);
-        // The setting is the socket's: whoever converts one takes it over.
+        // The setting is the socket's: a conversion keeps it.
         let ours = TcpStream::from(net::TcpStream::from(ours));
         assert_eq!(errno((&ours).read(&mut byte)), Errno::AGAIN);
         ours.set_nonblocking(false).unwrap();

@@ -95,7 +95,7 @@ fn an_address_in_use_is_refused_until_it_is_free(place: Place) {
         let listener = TcpListener::bind("127.0.0.3:0").unwrap();
         let address = listener.local_addr().unwrap();
         assert_eq!(errno(TcpListener::bind(address)), Errno::ADDRINUSE);
-        // What a connection leaves behind does not keep a server from starting again.
+        // A connection in TIME_WAIT does not keep a server from starting again.
         let client = net::TcpStream::connect(address).unwrap();
         drop(listener.accept().unwrap());
         assert_eq!(drain(client), b"");

@@ -120,7 +120,7 @@ fn a_connect_in_time_passes_on_the_connection_or_the_refusal(place: Place) {
         for timeout in [LONG, Duration::MAX] {
             let mut ours = TcpStream::connect_timeout(&address, timeout).unwrap();
             assert_eq!(ours.peer_addr().unwrap(), address);
-            // It bounds the connecting alone, and leaves a stream that waits.
+            // The timeout bounds the connect alone: later reads wait without one.
             assert_eq!(ours.read_timeout().unwrap(), None);
             let (mut theirs, _) = listener.accept().unwrap();
             theirs.write_all(b"!").unwrap();

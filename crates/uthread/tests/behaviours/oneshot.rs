@@ -127,7 +127,7 @@ fn timeouts_give_the_receiver_back(place: Place) {
     });
 }
 
-/// Catches a sender that still wakes the one who waited first.
+/// Catches a sender that still wakes the first waiter.
 fn a_receiver_may_give_up_and_wait_elsewhere(place: Place) {
     mixed(place, |here, there| {
         let (sender, receiver) = channel();
@@ -228,7 +228,7 @@ fn the_value_is_one_event_of_a_choice(place: Place) {
                 recv(&mut receiver) -> value => value,
                 recv(&mut silent) => panic!("nothing was sent there"),
             };
-            // It was taken, and nothing more will come.
+            // The value was taken, and no other follows.
             select! { recv(&mut receiver) -> again => assert_eq!(again, Err(RecvError)) }
             (value, silent)
         });
@@ -272,7 +272,7 @@ fn the_end_of_the_runtime_unwinds_waiters(place: Place) {
     let timed = place.spawn_waiting(&runtime, move || timed.recv_timeout(HANG));
     drop(runtime);
     assert!(is_cancelled(waiting));
-    // It has an error that says so: nothing has come in time.
+    // A wait with a timeout returns its own error early, and is not unwound.
     let timed = timed.join().unwrap();
     assert!(matches!(timed, Err(RecvTimeoutError::Timeout(_))));
 }

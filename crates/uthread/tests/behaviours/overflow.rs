@@ -251,7 +251,7 @@ fn a_fiber_may_have_a_larger_stack_than_the_others(place: Place) {
                 assert!(of(bytes).spawn(deep).unwrap().join().is_ok());
             }
         }
-        // Of more sizes at once, beside ordinary ones, and scoped.
+        // Stacks of several sizes at once, beside ordinary ones, and scoped.
         let depth = uthread::scope(|scope| {
             let all: Vec<_> = (1..=20)
                 .map(|size| {
@@ -375,7 +375,7 @@ fn no_memory_for_a_larger_stack_is_an_error(place: Place) {
             errors
         });
         assert!(!errors.is_empty());
-        // Of a thread the C library says that it can be had later.
+        // For a thread, the C library returns the error of a shortage that passes.
         let expected = if place.is_of_threads() {
             Errno::AGAIN
         } else {

@@ -81,7 +81,7 @@ fn values_are_the_fibers_and_borrowed_across_moves(place: Place) {
         });
         moved.load(Ordering::Relaxed) > 0
     };
-    // Which fibers move is the scheduler's choice.
+    // The scheduler chooses which fibers move.
     eventually("a fiber moves with what it has borrowed", borrow_in_many);
 }
 
@@ -303,9 +303,9 @@ fn errno_is_the_fibers(place: Place) {
 #[inline(never)]
 #[allow(unsafe_code, reason = "errno has no safe form")]
 fn set_errno(number: i32) {
-    // SAFETY: it has no arguments.
+    // SAFETY: `__errno_location(3)` has no arguments.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: it is the address of the calling thread's errno.
+    // SAFETY: the address is that of the calling thread's errno.
     unsafe { errno.write(number) };
 }
 

@@ -125,7 +125,7 @@ fn a_panic_is_caught_where_the_fiber_catches_it(place: Place) {
                 }
                 blocking(|| index)
             });
-            // And the fiber goes on, through more suspensions.
+            // The fiber goes on, through more suspensions.
             yield_now();
             outcome.unwrap_or_else(|payload| *payload.downcast().unwrap())
         };

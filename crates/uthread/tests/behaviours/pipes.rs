@@ -224,7 +224,7 @@ fn files_that_say_they_are_empty_are_read_whole(place: Place) {
         place.run(|| {
             let ours = uthread::fs::read(path).unwrap();
             let theirs = std::fs::read(path).unwrap();
-            // What changes from read to read has about the same length.
+            // A text that changes from read to read has about the same length.
             assert!(ours.len() + 8 > theirs.len(), "{path}: {ours:?}");
         });
     }

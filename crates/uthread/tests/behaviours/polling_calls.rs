@@ -150,7 +150,7 @@ fn calls_without_buffers_let_others_run(place: Place) {
 /// Checks that a fiber that only spawns lets others start before they take much memory.
 fn unstarted_fibers_are_limited(place: Place) {
     const FIBERS: usize = 100_000;
-    // Those of a worker, and of the spare ones that go on for it.
+    // The unstarted fibers of a worker, and those of the spare workers that go on for it.
     let waiting_max = if place.has_own_tls() { 40_000 } else { 10_000 };
     on_one_worker(place, || {
         let started = Arc::new(AtomicUsize::new(0));

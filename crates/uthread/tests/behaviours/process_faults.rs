@@ -44,7 +44,7 @@ fn a_program_that_is_not_there(place: Place) {
             errno(Command::new("/no/such/program").spawn()),
             Errno::NOENT
         );
-        // Which error it is depends on the directories of PATH.
+        // The error depends on the directories of PATH.
         let of_std = errno(std::process::Command::new("no-such-program").spawn());
         assert_eq!(errno(Command::new("no-such-program").spawn()), of_std);
         assert_eq!(errno(Command::new("no-such-program").output()), of_std);

@@ -95,7 +95,7 @@ fn output_takes_streams_that_were_chosen(place: Place) {
         command.stdin(file_of(b"")).stderr(Stdio::null());
         let output = command.output().unwrap();
         assert_eq!((output.stdout.len(), output.stderr.len()), (0, 0));
-        // What `output` chose by itself is not kept.
+        // The pipes that `output` sets by itself are not kept.
         let mut command = shell("exit $(readlink /proc/self/fd/1 | grep -c pipe)");
         let piped = command.output().unwrap().status.code();
         let (reader, writer) = pipe().unwrap();
@@ -367,11 +367,11 @@ fn children_of_std_are_waited_for(place: Place) {
 fn closures_run_in_the_child(place: Place) {
     run_alone(place, || {
         let mut command = Command::new("true");
-        // SAFETY: it only makes an error of a number.
+        // SAFETY: the closure only makes an error of a number.
         unsafe { command.pre_exec(|| Err(std::io::Error::from_raw_os_error(77))) };
         assert_eq!(command.spawn().unwrap_err().raw_os_error(), Some(77));
         let mut command = shell("echo ran");
-        // SAFETY: it does nothing.
+        // SAFETY: the closure does nothing.
         unsafe { command.pre_exec(|| Ok(())) };
         assert_eq!(command.output().unwrap().stdout, b"ran\n");
     });
@@ -392,7 +392,7 @@ fn closures_run_in_a_child_of_the_worker(place: Place) {
                 Err(std::io::Error::from_raw_os_error(78))
             }
         };
-        // SAFETY: it looks at a value of the thread of which the child has a copy.
+        // SAFETY: the closure reads a value of the thread, of which the child has a copy.
         unsafe { command.pre_exec(look) };
         // No call between these suspends the fiber.
         MARKED.set(true);

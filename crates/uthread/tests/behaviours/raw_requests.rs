@@ -246,7 +246,7 @@ fn entries_come_from_any_iterator_with_any_user_data(place: Place) {
         let values = (0..64).flat_map(|bit| [1 << bit, !(1 << bit), u64::MAX << bit]);
         let values: Vec<u64> = values.chain([0, u64::MAX]).collect();
         for values in values.chunks(32) {
-            // It suspends the fiber and makes requests itself.
+            // The iterator suspends the fiber and makes requests itself.
             let entries = values.iter().map(|&value| {
                 uthread::yield_now();
                 assert_eq!(result_of(nop(value)), 0);

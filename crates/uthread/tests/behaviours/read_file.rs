@@ -274,7 +274,7 @@ fn a_file_is_read_by_one_submission(place: Place) {
 
 fn a_thousand_cancelled_calls_leave_no_file(place: Place) {
     require(place, FILES);
-    // Of one worker, so that all its places can be looked at.
+    // One worker, so that all its places can be looked at.
     let runtime = place.runtime_of(1);
     let (reader, writer) = std::io::pipe().unwrap();
     for round in 0..10 {

@@ -190,7 +190,7 @@ fn a_registered_buffer_outlives_its_runtime(place: Place) {
     let file = file_of(b"read");
     file.read_exact_at(&mut buffer[4..], 0).unwrap();
     assert_eq!(*buffer, *b"textread");
-    // Of another ring it is read into as well.
+    // A fiber of another ring can read into the buffer as well.
     place.run(|| file.read_exact_at(&mut buffer[..4], 0).unwrap());
     assert_eq!(*buffer, *b"readread");
 }

@@ -283,7 +283,7 @@ fn calls_on_a_registered_file_do_not_go_by_its_descriptor(place: Place) {
         let other = file_of(b"wrong");
         let number = registered.as_raw_fd();
         #[allow(unsafe_code, reason = "a number that is to mean another file")]
-        // SAFETY: whoever has the number keeps it open, and nobody closes it here.
+        // SAFETY: the owner of the number keeps it open, and it is not closed here.
         let number = unsafe { OwnedFd::from_raw_fd(number) };
         let mut number = ManuallyDrop::new(number);
         rustix::io::dup2(&other, &mut number).unwrap();

@@ -124,7 +124,7 @@ fn a_registered_file_outlives_its_runtime(place: Place) {
         assert_eq!(&text, b"text");
     };
     read();
-    // Of another ring, with a file of its own at that place.
+    // A fiber of another ring, which has a file of its own at that place, reads the same file.
     place.run(|| {
         let _other = RegisteredFile::new(file_of(b"else"));
         read();

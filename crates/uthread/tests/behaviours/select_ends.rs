@@ -187,7 +187,7 @@ fn a_cancellation_is_selected(place: Place) {
                 recv(&receiver) => panic!("nothing was sent"),
                 cancelled() => {}
             }
-            // What waits is still refused.
+            // Calls that wait are still refused.
             uthread::fs::metadata(".").unwrap_err().raw_os_error()
         });
         begin.recv().unwrap();

@@ -73,12 +73,12 @@ fn empty(mut stream: &UnixStream) {
     }
 }
 
-/// Checks that an event makes a descriptor readable, and wakes whoever waits for that.
+/// Checks that an event makes a descriptor readable, and wakes its waiter.
 fn becomes_readable(place: Place, fd: &(impl AsFd + Sync), event: impl FnOnce()) {
     place.meanwhile(|| await_readable(fd), event).unwrap();
 }
 
-/// Checks that an event makes a descriptor writable, and wakes whoever waits for that.
+/// Checks that an event makes a descriptor writable, and wakes its waiter.
 fn becomes_writable(place: Place, fd: &(impl AsFd + Sync), event: impl FnOnce()) {
     place.meanwhile(|| await_writable(fd), event).unwrap();
 }

@@ -96,7 +96,7 @@ fn a_choice_leaves_nothing_behind(place: Place) {
         }
         assert_eq!(value, Some(2));
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
-        // Nor one that was chosen otherwise.
+        // A selection that has chosen another arm takes no value either.
         let (other, others) = channel();
         let sent = {
             let sender = sender.clone();
@@ -354,7 +354,7 @@ fn at_the_end_of_the_runtime_a_destructor_gets_an_error(place: Place) {
                 default(HANG) => false,
             };
             peer.write_all(b"x").unwrap();
-            // What has come is chosen all the same.
+            // The byte that has arrived is selected all the same.
             let ready = select! {
                 readable(&ours) -> ready => ready.is_ok(),
                 recv(&receiver) => false,

@@ -162,7 +162,7 @@ fn a_slow_reader_holds_up_the_sender_alone(place: Place) {
             ours.send_file(&file, 0, LENGTH as u64)
         });
         waits.wait();
-        // It has the worker no more, and cannot end before the reader reads.
+        // The sender has left the worker, and cannot end before the reader reads.
         assert!(!sender.is_finished());
         let reader = peer(move || drain(theirs));
         assert_eq!(sender.join().unwrap().unwrap(), LENGTH as u64);
@@ -250,7 +250,7 @@ fn the_write_timeout_bounds_the_time_without_progress(place: Place) {
                 elapsed >= SHORT && elapsed < SHORT + HANG / 2,
                 "{elapsed:?}"
             );
-            // What arrived is the start of the file.
+            // The bytes that arrived are the start of the file.
             drop(ours);
             let received = drain(theirs);
             assert!(received.len() < LENGTH);

@@ -134,7 +134,7 @@ fn a_handler_that_panics_ends_its_connection_alone(place: Place) {
             }
             stream.write_all(&byte).unwrap();
         };
-        // With a bound of one: the place of who panics is free again.
+        // With a bound of one: the place of a handler that panics is free again.
         serve_while(1, handler, |address| {
             for _ in 0..3 {
                 assert_eq!(ask(address, b"p"), b"");
@@ -148,7 +148,7 @@ fn served_connections_are_awaited_in_the_end(place: Place) {
     place.run(|| {
         let ended = AtomicUsize::new(0);
         let handler = |stream: TcpStream, _| {
-            // Whoever looks whether the listener has ended may be served as well.
+            // The connection that checks whether the listener has ended may be served as well.
             if echo(&stream).unwrap() > 0 {
                 ended.fetch_add(1, Ordering::Relaxed);
             }

@@ -144,7 +144,7 @@ fn a_scope_ends_with_its_fibers(place: Place) {
         });
     });
     assert!(scoped.join().is_err());
-    // Those that had not started have nothing to drop.
+    // Fibers that had not started have nothing to drop.
     assert!(ended.load(Ordering::Relaxed) <= 3);
 }
 
@@ -225,7 +225,7 @@ fn a_runtime_dropped_at_once_loses_no_fiber(place: Place) {
         assert_eq!(Arc::strong_count(&witness), 1);
         for handle in handles {
             assert!(handle.is_finished());
-            // It ran or was cancelled, nothing else.
+            // The fiber ran or was cancelled, nothing else.
             assert!(
                 handle
                     .join()

@@ -294,11 +294,11 @@ fn timeouts_bound_the_time_without_progress(place: Place) {
             ours.set_write_timeout(Some(SHORT)).unwrap();
             let moved = splice(source, &ours, None);
             assert_eq!(errno(moved), Errno::AGAIN, "{from}");
-            // What arrived is the start of it.
+            // The bytes that arrived are the start of the source.
             drop(ours);
             let received = drain(theirs);
             assert_same(&received, &bytes[..received.len()]);
-            // Who feeds the source goes on.
+            // Drains the source, so that its writer goes on.
             splice(
                 source,
                 &OpenOptions::new().write(true).open("/dev/null").unwrap(),
@@ -335,7 +335,7 @@ fn later_calls_on_the_sockets_still_wait(place: Place) {
             let read = place.meanwhile(|| stream.read(&mut [0; 9]), write);
             assert_eq!(read.unwrap(), 1);
         }
-        // Nor does `std` notice.
+        // The descriptor is still a blocking one for `std`.
         let std = net::TcpStream::from(one);
         let flags = rustix::fs::fcntl_getfl(&std).unwrap();
         assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK));

@@ -257,7 +257,7 @@ fn workers_kept_from_fibers_that_have_not_started_are_named(place: Place) {
 fn a_fiber_that_computes_alone_disturbs_nobody(place: Place) {
     let (runtime, stalls) = watched(place);
     runtime.run(compute);
-    // Nor with work of its own that nobody has begun.
+    // A fiber with a second closure that no worker has begun disturbs no other either.
     let long = || (0..4).for_each(|_| compute());
     runtime.run(|| uthread::join(long, || ()));
     assert_eq!(runtime.metrics().total().stalls, 0);
@@ -353,7 +353,7 @@ fn by_default_a_stall_is_printed(place: Place) {
             .lines()
             .filter(|line| line.starts_with("uthread: fiber "));
         let lines: Vec<_> = lines.collect();
-        // It lasts a fifth of a second and is reported several times: a line a second is enough.
+        // The stall lasts a fifth of a second and is seen several times, but printed once a second.
         assert_eq!(lines.len(), 1, "{text}");
         assert!(lines[0].contains("\"main\" (spawned at "), "{text}");
         assert!(lines[0].contains("stalls.rs:"), "{text}");

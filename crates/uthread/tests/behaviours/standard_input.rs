@@ -122,7 +122,7 @@ fn a_waiting_fiber_leaves_its_worker_to_others(place: Place) {
 
 fn closed_input_is_at_its_end(place: Place) {
     alone(|| {
-        // What cannot be read gives the error of what is closed.
+        // A descriptor that cannot be read gives the error of a closed one.
         let write_only = StdFile::options().write(true).open("/dev/null").unwrap();
         with_stdin(write_only, || place.run(|| assert!(lines().is_empty())));
     });

@@ -172,7 +172,7 @@ fn buffered_output_is_written_at_the_exit(place: Place) {
 
 fn closed_output_discards_all(place: Place) {
     alone(|| {
-        // What cannot be written to gives the error of what is closed.
+        // A descriptor that cannot be written to gives the error of a closed one.
         let read_only = std::fs::File::open("/dev/null").unwrap();
         with_stdout(OwnedFd::from(read_only), || {
             place.run(|| {
@@ -192,7 +192,7 @@ fn output_without_a_reader_is_an_error(place: Place) {
             let results = place.run(|| (writeln!(stdout()), stdout().write_all(&text())));
             assert_eq!(errno(results.0), Errno::PIPE);
             assert_eq!(errno(results.1), Errno::PIPE);
-            // What could not be written is still there.
+            // Bytes that could not be written are still buffered: they go to `/dev/null`.
             let null = std::fs::File::options().write(true).open("/dev/null");
             rustix::stdio::dup2_stdout(null.unwrap()).unwrap();
         });

@@ -305,7 +305,7 @@ fn an_operation_of_the_driver_ends_too(place: Place) {
         let cancelled = cancelled.join();
         if place.is_of_epoll() {
             assert_eq!(errno(late), ELAPSED);
-            // It may have been cancelled before it began.
+            // The fiber may have been cancelled before it began.
             let cancelled = cancelled.map_or(CANCELLED, errno);
             assert_eq!(cancelled, CANCELLED);
             busy.end();

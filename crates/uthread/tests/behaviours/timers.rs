@@ -161,7 +161,7 @@ fn timers_of_reads_that_came_in_time_are_gone(place: Place) {
     let before = runtime.metrics().total();
     thread::sleep(TIMEOUT + 2 * SPREAD);
     let after = runtime.metrics().total();
-    // It may have been on its way to sleep at first, and is woken twice to trim stacks.
+    // The worker may have been on its way to sleep at first, and is woken twice to trim stacks.
     assert!(after.sleeps <= before.sleeps + 3, "{before:?} {after:?}");
     assert_eq!(after.submissions, before.submissions);
     drop(ends);

@@ -188,7 +188,7 @@ fn the_body_ends_with_the_first_failure(place: Place) {
         });
         assert_eq!(failed.unwrap_err().to_string(), "on purpose");
 
-        // And by unwinding, which goes no further.
+        // A failure also unwinds the body, and the unwinding ends at the scope.
         let failed = try_scope(|scope| {
             scope.spawn(|| Err::<(), _>(failure()));
             sleep(HOUR);

@@ -271,7 +271,7 @@ fn a_receive_ends_at_its_timeout(place: Place) {
             assert_eq!(errno(ours.peek(&mut [0])), Errno::AGAIN);
             let elapsed = start.elapsed();
             assert!((3 * SHORT..HANG).contains(&elapsed), "{elapsed:?}");
-            // What comes later is for who receives next.
+            // The next call receives a datagram that comes after the timeout.
             theirs.send(b"late").unwrap();
             assert_eq!(ours.recv(&mut [0; 9]).unwrap(), 4);
         }

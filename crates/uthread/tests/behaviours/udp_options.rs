@@ -60,7 +60,7 @@ fn a_network_is_reached_by_permission_alone(place: Place) {
 }
 
 fn groups_of_version_four_are_joined_and_left(place: Place) {
-    // One for each trial: the kernel lets who listens at every address hear the groups of others.
+    // One group for each trial: a socket bound to every address receives the groups of others, too.
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let group = Ipv4Addr::new(239, 255, 77, NEXT.fetch_add(1, Ordering::Relaxed));
     place.run(|| {

@@ -118,7 +118,7 @@ fn a_stream_at_an_abstract_name_knows_its_addresses(place: Place) {
             assert_eq!(rustix::io::fcntl_getfd(fd).unwrap(), FdFlags::CLOEXEC);
         }
         drop((listener, stream));
-        // It is gone with whom it was of.
+        // The abstract address is gone with its listener.
         assert_eq!(
             errno(UnixStream::connect_addr(&address)),
             Errno::CONNREFUSED
@@ -338,7 +338,7 @@ fn a_peer_that_goes_away_ends_reads_and_writes(place: Place) {
             let pieces = [IoSlice::new(b"!")];
             assert_eq!(errno(ours.write_vectored(&pieces)), Errno::PIPE);
             assert_eq!(errno(ours.send_fds(b"!", &[ours.as_fd()])), Errno::PIPE);
-            // What was sent and not read makes a reset of the end.
+            // If bytes are unread, the peer sees a reset instead of the end.
             let (mut ours, theirs) = UnixStream::pair().unwrap();
             ours.write_all(b"unread").unwrap();
             let read = || (&ours).read(&mut [0]);

@@ -263,7 +263,7 @@ fn missing_sockets_are_errors_of_std(place: Place) {
         let long = "/".repeat(108);
         assert_eq!(kind(sender.send_to(b"!", &long)), ErrorKind::InvalidInput);
         assert_eq!(kind(UnixDatagram::bind(&long)), ErrorKind::InvalidInput);
-        // Who is connected to another hears nobody else.
+        // A connected socket receives only from its peer.
         let ((ours, here), (_other, there)) = (receiver(), receiver());
         ours.connect_addr(&there).unwrap();
         assert_eq!(errno(sender.send_to_addr(b"!", &here)), Errno::PERM);

@@ -187,7 +187,7 @@ fn a_plain_read_closes_what_comes_along(place: Place) {
             theirs.send_fds(b"text", &borrowed(&numbered(3))).unwrap();
             assert_eq!(ours.read(&mut [0; 9]).unwrap(), 4);
             assert_eq!(open_descriptors(), before);
-            // What nobody receives goes with the connection.
+            // Descriptors that were not received are closed with the connection.
             theirs.send_fds(b"text", &borrowed(&numbered(3))).unwrap();
             drop((ours, theirs));
             assert_eq!(open_descriptors(), before - 2);

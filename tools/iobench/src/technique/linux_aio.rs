@@ -43,7 +43,7 @@ impl LinuxAio {
     pub(super) fn new(file: &File, depth: usize) -> io::Result<LinuxAio> {
         let (file, slots) = (file.try_clone()?, Slots::new(file, depth)?);
         let mut context: libc::c_ulong = 0;
-        // SAFETY: it writes the name of a new context.
+        // SAFETY: the call writes the id of a new context.
         succeed(unsafe { libc::syscall(libc::SYS_io_setup, depth as u32, &raw mut context) })?;
         Ok(LinuxAio {
             context,
@@ -114,7 +114,7 @@ impl Engine for LinuxAio {
                 self.events.len() as libc::c_long,
             );
             let no_limit = ptr::null::<libc::timespec>();
-            // SAFETY: it writes at most so many events, for which there is room.
+            // SAFETY: the call writes at most so many events, for which there is room.
             let count = unsafe {
                 libc::syscall(
                     libc::SYS_io_getevents,

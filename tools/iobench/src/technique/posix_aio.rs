@@ -54,7 +54,7 @@ impl PosixAio {
             // SAFETY: the request was submitted.
             let result = match unsafe { libc::aio_error(request) } {
                 libc::EINPROGRESS => continue,
-                // SAFETY: it has ended, and its result is taken once.
+                // SAFETY: the request has ended, and its result is taken once.
                 0 => Ok(unsafe { libc::aio_return(request) } as usize),
                 errno => Err(io::Error::from_raw_os_error(errno)),
             };

@@ -92,7 +92,7 @@ fn a_failed_read_ends_the_rivals() {
     let corrupted = [7; BLOCK_BYTES];
     let pattern = Pattern::UrgentReads(Rivals::Background);
     let mut load = load(vec![file.path().to_owned()], pattern);
-    // It writes numbered blocks, but not all of them before the first reads.
+    // The load writes numbered blocks, but not all of them before the first reads.
     load.depth = 1;
     on_each_driver(|runtime| {
         for block in 0..BLOCKS {

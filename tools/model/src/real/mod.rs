@@ -97,7 +97,7 @@ pub(crate) fn measure(
         let served = scope.spawn(|| runtime.run(|| service.serve(far, ready)));
         let generated = match is_ready.recv() {
             Ok(()) => helpers.run(|| generator.run(scenario)),
-            // It has failed to start.
+            // The service has failed to start.
             Err(_) => Ok(()),
         };
         // Ends the connections.

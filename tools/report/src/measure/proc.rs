@@ -245,7 +245,7 @@ mod tests {
         let without = own_cpu_ns(Some(pid)).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        // It counts in ticks.
+        // The kernel counts the time of the child in ticks.
         assert!(with >= without + 50_000_000, "{with} and {without}");
         assert!(Machine::read().unwrap().busy_ns > 0);
         assert!(tree(i32::MAX as u32).is_err());

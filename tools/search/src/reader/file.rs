@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
             Target::Named(root) => (0, Some(search.patiently(|| File::open(&root.path))?)),
         };
         let Some(file) = file else {
-            // What the reader has read with others is in its batch.
+            // The batch has the files that the reader has read together.
             let batch = self.batch.take();
             let text = match (&task.text, &batch) {
                 (Some(part), Some(batch)) => &batch[part.clone()],

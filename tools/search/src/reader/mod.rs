@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
     fn list(&self, scope: &'a Scope<'a, '_>, directory: Directory) {
         let part = self.search.list(directory);
         let unordered = |entry| Task::new(Target::Found(entry), None);
-        // What is queued last is done first, so that little is queued.
+        // Work that is queued last is done first, so that little is queued.
         let directories = part.rest.into_iter().chain(part.directories);
         let tasks = part.files.into_iter().map(unordered);
         add(self.search, scope, directories.collect(), tasks.collect());
@@ -293,7 +293,7 @@ impl<'a> Reader<'a> {
 
     /// Prints the path of a file that would be searched.
     fn path(&mut self, target: &Target) -> io::Result<Found> {
-        // Those found in directories exist.
+        // Files found in directories exist.
         if let Target::Named(root) = target
             && !is_stdin(&root.path)
         {

@@ -19,7 +19,7 @@ fn change(folder: &Path, is_over: &AtomicBool) {
     let text = format!("{}text\n", "more ".repeat(200)).repeat(1000);
     while !is_over.load(Ordering::Relaxed) {
         let path = folder.join(format!("changes{}", random.usize(..6)));
-        // What fails was changed to something else before.
+        // A change fails if the path is of another kind, or missing, after an earlier change.
         let _ = match random.u8(..7) {
             0 => fs::write(&path, ""),
             1 => fs::write(&path, &text[..random.usize(..text.len())]),

@@ -75,7 +75,7 @@ fn ignore_files_hold_beneath_directories_without_any() {
     let arguments = ["--sort=path", "-l", "two"];
     let found = "a/b/c/y\na/x\ngit/s/y\n";
     assert_prints(&arguments, files.path(), found, "", 0);
-    // They also hold where the search begins beneath them.
+    // The rules also hold where the search begins beneath their files.
     assert_prints(&arguments, &files.path().join("a/b/c"), "y\n", "", 0);
     assert_prints(&arguments, &files.path().join("git/s"), "y\n", "", 0);
     let arguments = ["--sort=path", "-l", "--hidden", "two", "a"];

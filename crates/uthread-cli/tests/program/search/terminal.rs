@@ -75,7 +75,7 @@ fn the_progress_is_shown_after_a_second_and_erased() {
             line.contains("2 files, 0 MiB searched, 0 MiB/s"),
             "{driver}: {line:?}"
         );
-        // It is replaced by the next one.
+        // The next line of progress replaces this one.
         read_until(&mut shown, Some(ERASED));
         into.write_all(b"text\n").unwrap();
         drop(into);

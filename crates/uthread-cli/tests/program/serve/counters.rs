@@ -35,7 +35,7 @@ fn counters_are_served_at_an_address_of_their_own() {
         ] {
             assert!(text.lines().any(|found| found == line), "{line}: {text}");
         }
-        // Those of a connection are counted at its end.
+        // The requests of a connection are counted at its end.
         let ended = |text: &str| {
             text.contains("\nuthread_serve_requests_total 2\n")
                 && text.contains("\nuthread_serve_connections_open 0\n")

@@ -207,7 +207,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // It has ended already, unless a check has failed.
+        // The load has ended already, unless a check has failed.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

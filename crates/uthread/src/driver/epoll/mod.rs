@@ -420,7 +420,7 @@ impl Core {
                 Attempt::Done(result) => Progress::Done(result),
                 Attempt::NotReady(fd, interest) => Progress::Waits(fd, interest),
                 Attempt::Blocks(done) => {
-                    // SAFETY: this is all of the operation that is accessed from now on, so the
+                    // SAFETY: only this part of the operation is accessed from now on, and the
                     // contract for the whole holds for it.
                     let file = unsafe { Waiting::new(NonNull::from(operation), token) };
                     return self.send_to_pool(state, file, done);

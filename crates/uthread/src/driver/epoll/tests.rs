@@ -228,7 +228,7 @@ fn an_end_is_remembered_when_the_owner_has_changed() {
         }))
     });
     for (operation, token) in waiting.iter_mut().zip(1..) {
-        // SAFETY: it is cancelled below, and its completion awaited.
+        // SAFETY: the operation is cancelled below, and its completion awaited.
         let start = unsafe { both.driver.start(operation, Token(token)) };
         assert_eq!(start, Start::Pending);
         both.driver.flush();
@@ -267,7 +267,7 @@ fn available_bytes_are_read_at_once_and_missing_ones_cost_one_call() {
             drains: true,
         }));
         let before = both.driver.counts().enters;
-        // SAFETY: it is cancelled below where it is pending.
+        // SAFETY: the operation is cancelled below if it is pending.
         let start = unsafe { both.driver.start(&mut operation, Token(1)) };
         let calls = both.driver.counts().enters - before;
         if let Start::Done(result) = start {
@@ -419,7 +419,7 @@ fn calls_that_succeed_at_once_do_not_keep_events_away() {
             descriptor: busy.descriptor(),
             events: PollFlags::OUT,
         }));
-        // SAFETY: it is reaped just below.
+        // SAFETY: the completion is reaped just below.
         let start = unsafe { both.driver.start(&mut ready, Token(2)) };
         assert_eq!(start, Start::Pending);
         both.driver.wait(Some(TEST_TIMEOUT));

@@ -61,7 +61,7 @@ impl Task {
             tv_nsec: 0,
         };
         #[allow(unsafe_code, reason = "a clock whose number no crate makes")]
-        // SAFETY: it writes the time.
+        // SAFETY: the call writes the time.
         let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
         (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     }

@@ -20,8 +20,8 @@ extern "C" fn ignore(_: libc::c_int) {}
 /// A thread whose system calls can be interrupted.
 pub(crate) struct Interruptible(libc::pthread_t);
 
-// SAFETY: it names a thread, and `pthread_kill(3)` takes that name in any thread. musl's is a
-// pointer, which is not followed here.
+// SAFETY: the value names a thread, and `pthread_kill(3)` takes that name in any thread. musl's is
+// a pointer, which is not followed here.
 unsafe impl Send for Interruptible {}
 
 impl Interruptible {

@@ -29,7 +29,7 @@ impl UringCompletions {
     #[allow(unsafe_code, reason = "one of two queues that share their ring")]
     fn queue_of_devices(&mut self) -> Option<(CompletionQueue<'_>, &Devices, &Ring)> {
         let devices = self.ring.devices.as_ref()?;
-        // SAFETY: as above.
+        // SAFETY: as for `queue`: nothing else takes completions of the ring for devices.
         let queue = unsafe { devices.completions() };
         Some((queue, devices, &self.ring))
     }

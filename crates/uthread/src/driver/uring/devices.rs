@@ -158,7 +158,7 @@ impl Devices {
             self.count.fetch_sub(1, Ordering::Relaxed);
             return true;
         }
-        // SAFETY: it is alive by the contract of `submit`, as the operation has not ended.
+        // SAFETY: the state is alive by the contract of `submit`, as the operation has not ended.
         unsafe { polled.fd_state.as_ref() }.refuse_device_polling();
         state.refused.push(polled.entry);
         false

@@ -379,7 +379,7 @@ impl Driver for Uring {
     fn set_priority(&mut self, priority: Priority) {
         if priority != Priority::Normal && !self.submissions.is_ordered() {
             if self.submissions.unpublished() > 0 {
-                // Of a flush of its own, as the queue has them in their order already.
+                // The entries have their order already, and get a flush of their own.
                 self.flush();
             }
             self.submissions.order();

@@ -111,7 +111,7 @@ impl Raws {
             .in_flight
             .get_mut(&id)
             .expect("the operation is in flight");
-        // SAFETY: it is alive by the contract of `begin`, and accessed only under this lock.
+        // SAFETY: the operation is alive by the contract of `begin`; only this lock gives access.
         let operation = unsafe { raw.operation.as_mut() };
         if !operation.requests[usize::from(index)].complete(result, flags) {
             return None;
@@ -156,8 +156,8 @@ fn cancel_entries(state: &mut State, id: u32, cancellations: &Cancellations) {
         .get_mut(&id)
         .expect("the operation is in flight");
     raw.is_cancelled = true;
-    // SAFETY: it is alive by the contract of `begin`, and accessed only under the lock of this
-    // state.
+    // SAFETY: the operation is alive by the contract of `begin`, and accessed only under the lock
+    // of this state.
     let operation = unsafe { raw.operation.as_ref() };
     let left = operation.requests.iter().enumerate();
     let left = left.filter(|(_, request)| !request.has_ended());
@@ -170,11 +170,11 @@ fn must_be_repeated(state: &State, id: u32, index: usize) -> bool {
     let Some(raw) = state.in_flight.get(&id) else {
         return false;
     };
-    // SAFETY: it is alive by the contract of `begin`, and accessed only under the lock of this
-    // state.
+    // SAFETY: the operation is alive by the contract of `begin`, and accessed only under the lock
+    // of this state.
     let operation = unsafe { raw.operation.as_ref() };
     let before = index.checked_sub(1).map(|index| &operation.requests[index]);
-    // It is cancelled again once the entry that it waits for has ended.
+    // The request is cancelled again once the entry that it waits for has ended.
     let waits = before.is_some_and(|before| before.is_linked() && !before.has_ended());
     !waits && !operation.requests[index].has_ended()
 }

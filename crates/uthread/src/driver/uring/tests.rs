@@ -132,7 +132,7 @@ fn an_operation_is_complete_once_all_its_entries_are() {
         let read = opcode::Read::new(Fd(reader.as_raw_fd()), &raw mut byte, 1).build();
         let mut raw = Raw::new([opcode::Nop::new().build(), read, opcode::Nop::new().build()]);
         let mut operation = raw.operation();
-        // SAFETY: it outlives its completion, which is awaited below.
+        // SAFETY: the operation outlives its completion, which is awaited below.
         let start = unsafe { ring.start(&mut operation, Token(1)) };
         assert_eq!(start, Start::Pending);
         let mut early = Vec::new();
@@ -170,7 +170,7 @@ fn a_cancelled_chain_is_complete_when_each_of_its_entries_has_ended() {
             let mut bytes = [0_u8; 4];
             let mut raw = hard_chain(&reader, &mut bytes, Flags::empty());
             let mut operation = raw.operation();
-            // SAFETY: it outlives its completion, which is awaited below.
+            // SAFETY: the operation outlives its completion, which is awaited below.
             let start = unsafe { ring.start(&mut operation, Token(1)) };
             assert_eq!(start, Start::Pending);
             if flushed {
@@ -327,7 +327,7 @@ fn nothing_is_begun_before_the_flush() {
         wait_for_wake_up(&mut ring, &mut completions);
         let mut raw = Raw::new([opcode::Nop::new().build()]);
         let mut operation = raw.operation();
-        // SAFETY: it outlives its completion, which is awaited below.
+        // SAFETY: the operation outlives its completion, which is awaited below.
         let start = unsafe { ring.start(&mut operation, Token(1)) };
         assert_eq!(start, Start::Pending);
         for _ in 0..LOOKS {
@@ -377,7 +377,7 @@ fn a_chain_is_taken_whole() {
         entries[..last].iter_mut().for_each(linked);
         let mut raw = Raw::new(entries);
         let mut operation = raw.operation();
-        // SAFETY: it outlives its completion, which is awaited below.
+        // SAFETY: the operation outlives its completion, which is awaited below.
         let start = unsafe { ring.start(&mut operation, Token(1)) };
         assert_eq!(start, Start::Pending);
         flush(&mut ring);
@@ -401,7 +401,7 @@ fn flushed_operations_do_not_need_their_descriptor() {
                 },
                 events: rustix::event::PollFlags::IN,
             });
-            // SAFETY: it lives until the ring is flushed.
+            // SAFETY: the operation lives until the ring is flushed.
             let start = unsafe { ring.start(&mut poll, Token(round)) };
             assert_eq!(start, Start::Pending);
             flush(&mut ring);

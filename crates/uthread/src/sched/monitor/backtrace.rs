@@ -65,7 +65,7 @@ impl StallBacktrace {
 
     /// Returns the calls from the one that enters the C library to the fiber's closure.
     fn calls(&self) -> Vec<Call> {
-        // They are not resolved: their debug information may be large.
+        // The calls of the C library are not resolved: its debug information may be large.
         let of_c_library = |address: &&usize| modules::c_library().contains(*address);
         let entering = self.addresses.iter().skip_while(of_c_library);
         let mut calls: Vec<Call> = entering.flat_map(|address| resolve(*address)).collect();

@@ -74,8 +74,8 @@ impl DriverCell {
 pub(crate) struct SharedDriver(Weak<DriverCell>);
 
 #[allow(unsafe_code, reason = "a cell with a lock")]
-// SAFETY: it gives access to the driver, which may be sent, by the lock alone, and only if the
-// worker takes it, too.
+// SAFETY: only the lock gives access to the driver, which may be sent, and only if the worker takes
+// the lock, too.
 unsafe impl Send for SharedDriver {}
 
 #[allow(unsafe_code, reason = "a cell with a lock")]
@@ -108,7 +108,7 @@ impl Deref for Guard<'_> {
 
     #[inline(always)]
     fn deref(&self) -> &Box<dyn Driver> {
-        // SAFETY: whoever has the guard has the lock.
+        // SAFETY: the owner of the guard has the lock.
         #[allow(unsafe_code, reason = "a cell with a lock")]
         unsafe {
             &*self.0.driver.get()
@@ -119,7 +119,7 @@ impl Deref for Guard<'_> {
 impl DerefMut for Guard<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Box<dyn Driver> {
-        // SAFETY: as above.
+        // SAFETY: the owner of the guard has the lock.
         #[allow(unsafe_code, reason = "a cell with a lock")]
         unsafe {
             &mut *self.0.driver.get()

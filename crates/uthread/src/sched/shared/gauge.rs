@@ -20,7 +20,7 @@ pub(in crate::sched) struct Gauge(Mutex<Option<Lent>>);
 struct Lent(NonNull<Read>);
 
 #[allow(unsafe_code, reason = "a reference that a scope lends")]
-// SAFETY: it stands for a reference to a function that any thread may call.
+// SAFETY: the pointer stands for a reference to a function that any thread may call.
 unsafe impl Send for Lent {}
 
 impl Gauge {

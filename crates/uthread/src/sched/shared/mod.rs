@@ -240,7 +240,7 @@ impl Shared {
     /// Returns `true` if the runtime shuts down, if the workers order fibers, or if one is away.
     #[inline(always)]
     pub(in crate::sched) fn is_unusual(&self) -> bool {
-        // Relaxed: whoever acts on it looks again.
+        // Relaxed: a caller that acts on it looks again.
         self.state.load(Ordering::Relaxed) & (SHUT_DOWN | ORDERED | AWAY) != 0
     }
 

@@ -59,7 +59,7 @@ impl Shared {
     /// Makes a benched or a new worker active. Returns `false` if there is none.
     fn activate_one(&self, roster: &mut Roster) -> bool {
         if self.is_shut_down() {
-            // They do not sit out any more.
+            // Benched workers do not sit out any more.
             roster.benched.clear();
         }
         match roster.benched.pop() {

@@ -41,6 +41,6 @@ impl Runners {
 /// Returns its stack.
 #[allow(unsafe_code, reason = "ending a coroutine")]
 pub(in crate::sched) fn end(runner: Runner) -> Stack {
-    // SAFETY: it runs no fiber, and is in no list any more.
+    // SAFETY: the runner runs no fiber, and is in no list any more.
     unsafe { runner.into_stack() }
 }

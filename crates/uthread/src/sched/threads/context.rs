@@ -49,7 +49,7 @@ pub(in crate::sched) fn current() -> Option<Rc<ThreadContext>> {
 
 /// Makes the calling thread a plain one until it ends. If it is a fiber, that must not return.
 pub(in crate::sched) fn leave_for_good() {
-    // Its context is shared with threads that may be in the midst of modifying it.
+    // Its context is shared with threads that may be modifying it.
     let _ = CURRENT.try_with(|context| {
         context
             .try_borrow_mut()
@@ -127,8 +127,8 @@ impl ThreadContext {
     }
 
     pub(in crate::sched) fn is_shut_down(&self) -> bool {
-        // As above: a fiber on a worker that this one waits for may have ended with the runtime
-        // already.
+        // The runtime counts, too: a fiber on a worker that this one waits for may have ended with
+        // it already.
         let runtime = self.runtime.as_ref();
         self.threads.is_shut_down() || runtime.is_some_and(|runtime| runtime.is_shut_down())
     }

@@ -207,7 +207,8 @@ impl Io {
         if queues.shared.is_shut_down() || !self.with_driver(|driver| driver.has_ring()) {
             return None;
         }
-        // SAFETY: it is not accessed before the driver has submitted it, which is awaited below.
+        // SAFETY: nothing accesses the operation before the driver has submitted it, which is
+        // awaited below.
         let id = unsafe { self.begin(queues, fiber, operation, sink) };
         self.flush(queues);
         while !self.driver.lock().is_flushed() {

@@ -224,10 +224,10 @@ fn start_at(
     reactor: &mut Reactor,
 ) -> Started {
     let control = fiber.control();
-    // SAFETY: this worker alone has taken the new fiber from a queue, and runs it to its end; the
+    // SAFETY: the caller alone has taken the new fiber from a queue, and runs it to its end; the
     // reactor keeps it alive until then.
     unsafe { control.start(fiber.as_ptr(), runner, scheduler) };
-    // SAFETY: the reactor keeps it until it has ended, and then no queue holds it.
+    // SAFETY: the reactor keeps the fiber until it has ended, and then no queue holds it.
     let started = unsafe { Started::new(control) };
     control.home.set(queues.index as u32);
     reactor.admit(fiber);

@@ -36,7 +36,7 @@ impl Worker {
             }
             next += 1;
         }
-        // SAFETY: as above.
+        // SAFETY: none of these fibers is resumed before the reactor is unlocked.
         unsafe { self.queues.shared.stacks.trim(&unused) };
         drop(reactor);
         if next < end {

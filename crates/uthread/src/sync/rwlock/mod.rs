@@ -54,7 +54,7 @@ pub struct RwLock<T: ?Sized> {
 }
 
 #[allow(unsafe_code, reason = "the lock guards the cell")]
-// SAFETY: it owns its value, like any container.
+// SAFETY: a lock owns its value, like any container.
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
 #[allow(unsafe_code, reason = "the lock guards the cell")]
 // SAFETY: a writer can move the value away, so it has to be `Send`; readers share it, so it has to

@@ -20,7 +20,7 @@ pub(crate) fn is_child() -> bool {
 /// process, which then does what is to be watched.
 pub(crate) fn child() -> Option<Output> {
     if is_child() {
-        // What is meant to crash leaves no core file.
+        // A child that is meant to crash leaves no core file.
         setrlimit(
             Resource::Core,
             Rlimit {

@@ -39,7 +39,7 @@ pub(crate) const THREADS: Gap = Gap(Place::is_of_threads, "about workers, and th
 pub(crate) const ONE_WORKER: Gap = Gap(|place| !place.has_more_workers(), "takes two workers");
 pub(crate) const MORE_WORKERS: Gap = Gap(
     Place::has_more_workers,
-    "who runs first is certain on one worker only",
+    "the order of fibers is certain on one worker only",
 );
 pub(crate) const STAYING: Gap = Gap(|place| !place.is_migrating(), "about fibers that migrate");
 pub(crate) const OWN_TLS: Gap = Gap(

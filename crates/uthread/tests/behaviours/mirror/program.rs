@@ -51,7 +51,7 @@ fn builders_name_and_size() {
     assert_eq!(handle.thread().name(), Some("bee"));
     assert_eq!(handle.join().unwrap().as_deref(), Some("bee"));
     let value = AtomicU32::new(1);
-    // SAFETY: it is joined before the value that it borrows ends.
+    // SAFETY: the fiber is joined before the value that it borrows ends.
     let handle = unsafe { Builder::new().spawn_unchecked(|| value.load(Ordering::Relaxed)) };
     assert_eq!(handle.unwrap().join().unwrap(), 1);
 }

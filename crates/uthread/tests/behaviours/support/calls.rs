@@ -31,6 +31,6 @@ impl Gate {
 /// Returns the status of each thread of the process; see `proc_pid_stat(5)`.
 pub(crate) fn stats_of_threads() -> impl Iterator<Item = String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    // That of a thread that has just ended is missing.
+    // A thread that has just ended has no status.
     tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok())
 }

@@ -149,8 +149,8 @@ pub(crate) fn refusing_socket() -> (OwnedFd, SocketAddr) {
     (socket, SocketAddr::try_from(address).unwrap())
 }
 
-/// A listener whose queue is full: who connects to it now waits until the kernel asks again, which
-/// takes a second.
+/// A listener whose queue is full: a connect waits until the kernel asks again, which takes a
+/// second.
 pub(crate) struct FullListener {
     pub(crate) listener: net::TcpListener,
     pub(crate) address: SocketAddr,

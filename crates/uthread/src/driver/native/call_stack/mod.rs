@@ -149,7 +149,7 @@ impl Frame {
         for (register, rule) in &rules.registers {
             let value = match *rule {
                 RegisterRule::SameValue => continue,
-                // What is saved is above the stack pointer.
+                // Saved registers are above the stack pointer.
                 RegisterRule::Offset(offset) => {
                     Some(memory.word(frame_address.wrapping_add_signed(offset))?)
                 }

@@ -237,14 +237,14 @@ fn completions_and_wake_ups_end_a_sleep_for_events() {
                 buffer: &mut byte,
                 offset: None,
             });
-            // SAFETY: its completion is awaited below.
+            // SAFETY: both operations outlive their completions, which are awaited below.
             let start = unsafe { ring.start(&mut read, Token(2)) };
             assert_eq!(start, Start::Pending);
             if round == 0 {
-                // It is complete before the ring is to signal completions.
+                // The read is complete before the ring is to signal completions.
                 ring.flush();
                 writer.write_all(b"x").unwrap();
-                // SAFETY: as above.
+                // SAFETY: as for the read.
                 let start = unsafe { ring.start(&mut receive, Token(1)) };
                 assert_eq!(start, Start::Pending);
             } else if round % 2 == 0 {
@@ -290,7 +290,7 @@ fn nothing_is_left_of_cancelled_requests_of_several_entries_or_completions() {
             let mut bytes = [0; 4];
             let mut raw = hard_chain(&reader, &mut bytes, Flags::empty());
             let mut operation = raw.operation();
-            // SAFETY: it outlives its completion, which is awaited below.
+            // SAFETY: the operation outlives its completion, which is awaited below.
             let start = unsafe { ring.start(&mut poll, Token(1)) };
             assert_eq!(start, Start::Pending);
             // SAFETY: as above.

@@ -39,7 +39,7 @@ fn operations_that_cannot_be_polled_complete() {
             buffer,
             offset,
         });
-        // SAFETY: it outlives its completion, which is awaited below.
+        // SAFETY: the operation outlives its completion, which is awaited below.
         let start = unsafe { ring.start(&mut write, Token(1)) };
         assert_eq!(start, Start::Pending);
         assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 4096)]);
@@ -49,7 +49,7 @@ fn operations_that_cannot_be_polled_complete() {
             buffer,
             offset,
         });
-        // SAFETY: it outlives its completion, which is awaited below.
+        // SAFETY: the operation outlives its completion, which is awaited below.
         let start = unsafe { ring.start(&mut read_back, Token(2)) };
         assert_eq!(start, Start::Pending);
         assert_eq!(wait_for(&mut ring, &mut completions, 1), [(2, 4096)]);
@@ -82,7 +82,7 @@ fn direct_reads_are_due_at_once() {
                 buffer: &mut [0; 8],
                 offset: Some(0),
             });
-            // SAFETY: it outlives its completion, which is awaited below.
+            // SAFETY: the operation outlives its completion, which is awaited below.
             let start = unsafe { ring.start(&mut read, Token(1)) };
             assert_eq!(start, Start::Pending);
             assert_eq!(ring.is_flush_due(), is_direct);

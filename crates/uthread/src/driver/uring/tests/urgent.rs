@@ -54,7 +54,7 @@ unsafe fn start(ring: &mut Uring, operation: &mut Operation<'_>, token: u64) {
 fn result_of_flag(ring: &mut Uring, completions: &mut UringCompletions) -> i32 {
     let mut raw = Raw::new([opcode::Nop::new().build().flags(FLAG)]);
     let mut operation = raw.operation();
-    // SAFETY: it outlives its completion, which is awaited below.
+    // SAFETY: the operation outlives its completion, which is awaited below.
     unsafe { start(ring, &mut operation, 1) };
     wait_for(ring, completions, 1)[0].1
 }
@@ -84,7 +84,7 @@ fn raw_requests_are_neither_marked_nor_submitted_again() {
     };
     let mut raw = Raw::new([opcode::Nop::new().build()]);
     let mut operation = raw.operation();
-    // SAFETY: it outlives its completion, which is awaited below.
+    // SAFETY: the operation outlives its completion, which is awaited below.
     unsafe { start(&mut ring, &mut operation, 1) };
     assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 0)]);
     let is_refused = result_of_flag(&mut ring, &mut completions) != 0;
@@ -98,7 +98,7 @@ fn refuses(ring: &mut Uring, completions: &mut UringCompletions) -> bool {
     drop(writer);
     let state = FdState::new();
     let mut operation = poll(&reader, &state);
-    // SAFETY: it outlives its completion, which is awaited below.
+    // SAFETY: the operation outlives its completion, which is awaited below.
     unsafe { start(ring, &mut operation, 1) };
     assert_eq!(wait_for(ring, completions, 1), [(1, HUNG_UP)]);
     !urgent(ring).is_used()
@@ -130,7 +130,7 @@ fn multishot_operations_are_not_marked() {
         descriptor: descriptor(&reader, &state),
         events: rustix::event::PollFlags::IN,
     });
-    // SAFETY: it lives until the ring is flushed.
+    // SAFETY: the operation lives until the ring is flushed.
     unsafe { start(&mut ring, &mut operation, 1) };
     flush(&mut ring);
     ring.cancel(Token(1));
@@ -185,7 +185,7 @@ fn operations_on_sockets_and_files_complete_though_their_flag_is_refused() {
         }),
     ];
     for (operation, token) in operations.iter_mut().zip(0..) {
-        // SAFETY: it outlives its completion, which is awaited below.
+        // SAFETY: the operation outlives its completion, which is awaited below.
         unsafe { start(&mut ring, operation, token) };
     }
     let mut done = wait_for(&mut ring, &mut completions, operations.len());
@@ -234,7 +234,7 @@ fn a_refused_operation_can_be_cancelled_at_any_time() {
         let (reader, _writer) = std::io::pipe().unwrap();
         let state = FdState::new();
         let mut operation = poll(&reader, &state);
-        // SAFETY: it outlives its completion, which is awaited below.
+        // SAFETY: the operation outlives its completion, which is awaited below.
         unsafe { start(&mut ring, &mut operation, 1) };
         if !matches!(moment, Moment::Started) {
             flush(&mut ring);
@@ -323,7 +323,7 @@ fn refused_operations_are_resubmitted_though_another_thread_reaps() {
     let state = FdState::new();
     let mut operations = Vec::from_iter((0..COUNT).map(|_| poll(&reader, &state)));
     for (operation, token) in operations.iter_mut().zip(0..) {
-        // SAFETY: it outlives its completion, which is awaited below.
+        // SAFETY: the operation outlives its completion, which is awaited below.
         unsafe { start(&mut ring, operation, token) };
     }
     let deadline = Instant::now() + TEST_TIMEOUT;

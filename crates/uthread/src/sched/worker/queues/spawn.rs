@@ -117,7 +117,7 @@ impl Queues {
         let turn = self.shared.spread.fetch_add(1, Ordering::Relaxed);
         let worker = self.shared.remote(turn % self.shared.workers());
         if let Some(fiber) = worker.hand(fiber) {
-            // That worker has ended with the runtime, before this one.
+            // The other worker has ended with the runtime, before this one.
             self.push_new(fiber);
         }
     }
