@@ -7,6 +7,7 @@ use std::thread;
 
 use futures_util::future::join;
 use futures_util::io::{AsyncReadExt, AsyncWriteExt};
+use rustix::io::Errno;
 use uthread::sync::mpsc;
 use uthread::{Driver, Runtime, Shutdown, block_on, shield, spawn};
 use uthread_futures::Async;
@@ -158,6 +159,6 @@ fn a_file_that_is_no_socket_is_refused() {
     runtime.run(|| {
         let (reader, _writer) = std::io::pipe().unwrap();
         let error = block_on(Async::new(reader).read(&mut [0])).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(88), "ENOTSOCK");
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::NOTSOCK));
     });
 }

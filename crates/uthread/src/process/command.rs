@@ -395,8 +395,8 @@ impl Command {
     ///
     /// let mut command = Command::new("true");
     /// // SAFETY: the closure only makes an error of a number.
-    /// unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(5))) };
-    /// assert_eq!(command.spawn().unwrap_err().raw_os_error(), Some(5));
+    /// unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(libc::EPERM))) };
+    /// assert_eq!(command.spawn().unwrap_err().raw_os_error(), Some(libc::EPERM));
     /// ```
     #[allow(unsafe_code, reason = "`std`'s method is unsafe to call")]
     pub unsafe fn pre_exec<F>(&mut self, closure: F) -> &mut Command

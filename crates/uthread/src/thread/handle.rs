@@ -182,7 +182,7 @@ impl<T> JoinHandle<T> {
     /// let reader = uthread::spawn(move || silent.read(&mut [0; 16]));
     /// reader.cancel();
     /// match reader.join() {
-    ///     Ok(read) => assert_eq!(read.unwrap_err().raw_os_error(), Some(125)), // ECANCELED
+    ///     Ok(read) => assert_eq!(read.unwrap_err().raw_os_error(), Some(libc::ECANCELED)),
     ///     Err(payload) => assert!(payload.is::<uthread::thread::Cancelled>()), // It had not started.
     /// }
     /// # Ok::<(), std::io::Error>(())

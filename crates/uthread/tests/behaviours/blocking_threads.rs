@@ -11,7 +11,7 @@ use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::support::calls::{Gate, stats_of_threads};
-use crate::support::eventually;
+use crate::support::{HOUR, SHORT, eventually};
 
 behaviours![(
     &[OUTSIDE, THREADS, OWN_THREAD],
@@ -21,9 +21,6 @@ behaviours![(
         a_runtime_without_such_threads_is_refused
     ]
 )];
-
-const SHORT: Duration = Duration::from_millis(5);
-const HOUR: Duration = Duration::from_secs(3600);
 
 fn busy_threads_do_not_delay_other_calls(place: Place) {
     let builder = place.builder().blocking_threads(1);

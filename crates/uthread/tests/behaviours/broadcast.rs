@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::fixtures::fiber_or_thread::{
     Counted, Running, assert_neighbour_runs, is_cancelled, mixed,
 };
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
-use crate::support::HANG;
+use crate::support::{HANG, SHORT};
 use uthread::select;
 use uthread::sync::broadcast::{
     Receiver, RecvError, RecvTimeoutError, SendError, TryRecvError, channel,
@@ -38,8 +38,6 @@ behaviours![
     ),
     (IN_FIBERS, [the_end_of_the_runtime_unwinds_waiters]),
 ];
-
-const SOON: Duration = Duration::from_millis(3);
 
 fn receive_all<T: Clone>(mut receiver: Receiver<T>) -> Vec<T> {
     let mut values = Vec::new();
@@ -104,7 +102,7 @@ fn a_slow_receiver_learns_how_much_it_has_missed(place: Place) {
         assert_eq!(slow.recv(), Ok(7));
         assert!((10..15).all(|n| sender.send(n).is_ok()));
         assert_eq!(slow.recv(), Err(RecvError::Lagged(4)));
-        assert_eq!(quick.recv_timeout(SOON), Err(RecvTimeoutError::Lagged(2)));
+        assert_eq!(quick.recv_timeout(SHORT), Err(RecvTimeoutError::Lagged(2)));
         drop(sender);
         assert_eq!(receive_all(slow), [12, 13, 14]);
         assert_eq!(receive_all(quick), [12, 13, 14]);
@@ -162,8 +160,8 @@ fn a_wait_ends_with_its_time(place: Place) {
         let (sender, mut receiver) = channel(1);
         let receiver = receiving.start(move || {
             let start = Instant::now();
-            assert_eq!(receiver.recv_timeout(SOON), Err(RecvTimeoutError::Timeout));
-            assert!(start.elapsed() >= SOON);
+            assert_eq!(receiver.recv_timeout(SHORT), Err(RecvTimeoutError::Timeout));
+            assert!(start.elapsed() >= SHORT);
             receiver
         });
         let mut receiver = receiver.join();
@@ -230,7 +228,7 @@ fn a_value_is_one_event_of_a_choice(place: Place) {
         select! {
             recv(&mut receiver) => panic!("nothing was sent"),
             recv(&mut silent) => panic!("nothing was sent"),
-            default(SOON) => {}
+            default(SHORT) => {}
         }
         let received = receiving.start(move || {
             let mut sum = 0;

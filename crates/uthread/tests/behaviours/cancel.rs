@@ -16,7 +16,7 @@ use uthread::{JoinHandle, blocking, join, scope, sleep, spawn, yield_now};
 
 use crate::harness::place::Place;
 use crate::harness::{Gap, IN_FIBERS, ON_ONE_WORKER, OUTSIDE, behaviours};
-use crate::support::{FREE, pair};
+use crate::support::{FREE, HOUR, pair};
 
 behaviours![
     (
@@ -53,8 +53,6 @@ behaviours![
         [a_connection_that_comes_with_the_cancellation_is_not_lost]
     ),
 ];
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// Runs `call` in a fiber, and cancels that when it waits, or is about to.
 fn cancelled<T: Send + 'static>(

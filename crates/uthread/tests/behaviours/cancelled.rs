@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, behaviours};
+use crate::support::HOUR;
 use uthread::thread::{Cancelled, JoinHandle};
 use uthread::{blocking, scope, sleep, spawn, yield_now};
 
@@ -21,8 +22,6 @@ behaviours![(
         calls_on_other_threads_are_refused
     ]
 )];
-
-const LONG: std::time::Duration = std::time::Duration::from_secs(3600);
 
 /// Drops a runtime while a fiber runs `behaviour`.
 fn cut_off<T: Send + 'static>(
@@ -74,13 +73,13 @@ fn a_loop_of_blocking_calls_ends(place: Place) {
 fn a_loop_that_restarts_its_fibers_ends(place: Place) {
     assert_cancelled(cut_off(place, || {
         loop {
-            let _ = spawn(|| sleep(LONG)).join();
+            let _ = spawn(|| sleep(HOUR)).join();
         }
     }));
     assert_cancelled(cut_off(place, || {
         loop {
             scope(|scope| {
-                let _ = scope.spawn(|| sleep(LONG)).join();
+                let _ = scope.spawn(|| sleep(HOUR)).join();
             });
         }
     }));
@@ -102,7 +101,7 @@ fn a_few_fibers_spawned_in_vain_are_forgiven(place: Place) {
 fn a_scope_whose_fibers_were_cut_off_is_cut_off_too(place: Place) {
     assert_cancelled(cut_off(place, || {
         scope(|scope| {
-            scope.spawn(|| sleep(LONG));
+            scope.spawn(|| sleep(HOUR));
         });
     }));
 }

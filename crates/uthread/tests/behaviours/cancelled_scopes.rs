@@ -2,14 +2,13 @@
 
 use std::io;
 use std::panic;
-use std::time::Duration;
 
 use uthread::thread::Cancelled;
 use uthread::{scope, sleep, try_scope};
 
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, behaviours};
-use crate::support::eventually;
+use crate::support::{HOUR, eventually};
 
 behaviours![(
     IN_FIBERS,
@@ -18,8 +17,6 @@ behaviours![(
         fibers_spawned_in_a_cancelled_try_scope_end_with_it
     ]
 )];
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// Calls a function when it is dropped.
 struct AtEnd<F: FnMut()>(F);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::fixtures::fiber_or_thread::{Running, assert_neighbour_runs, mixed};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
+use crate::support::SHORT;
 use uthread::sync::{Barrier, Condvar, Mutex, Semaphore};
 use uthread::{spawn, yield_now};
 
@@ -37,8 +38,6 @@ behaviours![
         [a_loop_of_tries_for_a_permit_lets_others_run]
     ),
 ];
-
-const SOON: Duration = Duration::from_millis(3);
 
 fn two_sides_take_turns(place: Place) {
     const ROUNDS: usize = 200;
@@ -95,9 +94,9 @@ fn a_wait_ends_with_its_time(place: Place) {
     place.run(|| {
         let (mutex, changed) = (Mutex::new(1), Condvar::new());
         let begin = Instant::now();
-        let (guard, result) = changed.wait_timeout(mutex.lock().unwrap(), SOON).unwrap();
+        let (guard, result) = changed.wait_timeout(mutex.lock().unwrap(), SHORT).unwrap();
         assert!(result.timed_out());
-        assert!(begin.elapsed() >= SOON);
+        assert!(begin.elapsed() >= SHORT);
         let (guard, result) = changed.wait_timeout(guard, Duration::ZERO).unwrap();
         assert!(result.timed_out());
         assert!(mutex.try_lock().is_err(), "the mutex is locked again");
@@ -199,8 +198,8 @@ fn a_wait_for_permits_ends_with_its_time(place: Place) {
     place.run(|| {
         let semaphore = Semaphore::new(1);
         let begin = Instant::now();
-        assert!(semaphore.acquire_many_timeout(2, SOON).is_none());
-        assert!(begin.elapsed() >= SOON);
+        assert!(semaphore.acquire_many_timeout(2, SHORT).is_none());
+        assert!(begin.elapsed() >= SHORT);
         let permit = semaphore.acquire_timeout(Duration::MAX).unwrap();
         assert!(semaphore.acquire_timeout(Duration::ZERO).is_none());
         drop(permit);

@@ -12,7 +12,7 @@ use uthread::{FiberContext, Runtime, scope, sleep, spawn, yield_now};
 
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, OUTSIDE, OWN_TLS, THREADS, behaviours};
-use crate::support::pair;
+use crate::support::{HOUR, pair};
 
 behaviours![
     (
@@ -140,7 +140,7 @@ fn a_fiber_that_is_unwound_sees_its_context(place: Place) {
                 set(&Arc::new(42));
                 let _on_drop = OnDrop(seen);
                 begun.send(()).unwrap();
-                sleep(Duration::from_secs(3600));
+                sleep(HOUR);
             }
         });
         begin.recv().unwrap();
@@ -160,7 +160,7 @@ fn the_context_of_fibers_is_dropped_with_them(place: Place) {
             spawn(move || {
                 set(&number);
                 begun.send(()).unwrap();
-                sleep(Duration::from_secs(3600));
+                sleep(HOUR);
             });
             begin.recv().unwrap();
         }

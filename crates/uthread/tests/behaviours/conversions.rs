@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
+use crate::support::FREE;
 use rustix::fs::OFlags;
 use tempfile::tempdir;
 use uthread::fs::{File, OpenOptions};
@@ -25,7 +26,7 @@ behaviours![
 ];
 
 fn pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind(FREE).unwrap();
     let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     (one, listener.accept().unwrap().0)
 }

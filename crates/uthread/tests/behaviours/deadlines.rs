@@ -15,7 +15,7 @@ use uthread::{join, scope, shield, sleep, spawn, timeout, yield_now};
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
-use crate::support::{FREE, pair, peer};
+use crate::support::{FREE, HOUR, SHORT, pair, peer};
 
 behaviours![
     (
@@ -50,9 +50,6 @@ behaviours![
         ]
     ),
 ];
-
-const HOUR: Duration = Duration::from_secs(3600);
-const SHORT: Duration = Duration::from_millis(3);
 
 fn is_late<T>(result: io::Result<T>) -> bool {
     result.is_err_and(|error| {

@@ -22,7 +22,7 @@ use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_A_THREAD, ON_WORKERS, behaviours};
 use crate::support::requests::submit_all;
-use crate::support::{HANG, errno, eventually, pair};
+use crate::support::{HANG, HOUR, errno, eventually, pair};
 
 behaviours![
     (
@@ -56,8 +56,6 @@ behaviours![
         [outside_of_a_runtime_it_belongs_to_the_default_one]
     ),
 ];
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// Returns the name of a thread of this process.
 fn name_of(thread: Pid) -> String {

@@ -17,7 +17,7 @@ use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_WORKERS, behaviours};
 use crate::support::calls::stats_of_threads;
-use crate::support::{HANG, errno, eventually, pair};
+use crate::support::{HANG, HOUR, errno, eventually, pair};
 
 behaviours![
     (
@@ -46,8 +46,6 @@ behaviours![
         ]
     ),
 ];
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// Waits until this is the only owner of the runtime.
 fn the_only(mut runtime: Arc<Runtime>) -> Runtime {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
+use crate::support::FREE;
 use tempfile::tempdir;
 
 behaviours![(
@@ -128,10 +129,10 @@ fn sockets_fail_alike(place: Place) {
     std::fs::write(at("file"), "").unwrap();
     let nothing: &[std::net::SocketAddr] = &[];
     let long = "n".repeat(200);
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = std::net::TcpListener::bind(FREE).unwrap();
     let taken = taken.local_addr().unwrap();
     let closed = {
-        let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let gone = std::net::TcpListener::bind(FREE).unwrap();
         gone.local_addr().unwrap()
     };
     compare!(
@@ -145,12 +146,12 @@ fn sockets_fail_alike(place: Place) {
         net::TcpListener::bind("203.0.113.1:0");
         net::UdpSocket::bind(nothing);
         net::UdpSocket::bind("203.0.113.1:0");
-        net::UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"", nothing);
-        net::UdpSocket::bind("127.0.0.1:0").unwrap().send(b"");
-        net::UdpSocket::bind("127.0.0.1:0").unwrap().connect(nothing);
-        net::UdpSocket::bind("127.0.0.1:0").unwrap().peer_addr();
-        net::UdpSocket::bind("127.0.0.1:0").unwrap().set_read_timeout(Some(Duration::ZERO));
-        net::UdpSocket::bind("127.0.0.1:0").unwrap().set_write_timeout(Some(Duration::ZERO));
+        net::UdpSocket::bind(FREE).unwrap().send_to(b"", nothing);
+        net::UdpSocket::bind(FREE).unwrap().send(b"");
+        net::UdpSocket::bind(FREE).unwrap().connect(nothing);
+        net::UdpSocket::bind(FREE).unwrap().peer_addr();
+        net::UdpSocket::bind(FREE).unwrap().set_read_timeout(Some(Duration::ZERO));
+        net::UdpSocket::bind(FREE).unwrap().set_write_timeout(Some(Duration::ZERO));
         os::unix::net::UnixStream::connect(&long);
         os::unix::net::UnixStream::connect("a\0b");
         os::unix::net::UnixStream::connect(at("missing"));

@@ -21,7 +21,7 @@ use uthread::{Runtime, blocking, local, select, sleep, spawn, timeout};
 use crate::harness::child::run_alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, OUTSIDE, OWN_THREAD, behaviours};
-use crate::support::{FREE, drain, file_of, pair_with_std};
+use crate::support::{FREE, HOUR, drain, file_of, pair_with_std};
 
 behaviours![
     (
@@ -179,9 +179,7 @@ fn waits_in_a_child_end(place: Place) {
         let child = in_child(|| {
             sleep(Duration::from_millis(2));
             uthread::yield_now();
-            let late = timeout(Duration::from_millis(2), || {
-                sleep(Duration::from_secs(3600))
-            });
+            let late = timeout(Duration::from_millis(2), || sleep(HOUR));
             assert!(late.is_err());
             // Comes from the parent, when it likes.
             let mut text = [0; 4];

@@ -25,7 +25,7 @@ use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{Gap, IN_FIBERS, NO_RING, OUTSIDE, behaviours};
 use crate::support::requests::submit_all;
-use crate::support::{FREE, FullListener, HANG, narrow, pair_with_std};
+use crate::support::{FREE, FullListener, HANG, HOUR, narrow, pair_with_std};
 
 behaviours![
     (
@@ -55,8 +55,6 @@ behaviours![
 
 /// Time of a look: shorter than the time between two system calls of a runtime that is not idle.
 const LOOK: Duration = Duration::from_millis(100);
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// Returns how often each thread of the process but the calling one has run so far. The kernel's
 /// own are left out: one that polls for operations goes to sleep by itself.

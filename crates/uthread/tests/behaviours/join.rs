@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, ON_SEVERAL_WORKERS, behaviours};
+use crate::support::HOUR;
 use uthread::time::Elapsed;
 use uthread::{join, sleep, spawn, timeout, yield_now};
 
@@ -188,7 +189,7 @@ fn a_destructor_has_its_results_after_the_deadline_of_its_fiber(place: Place) {
     let outcome = place.run(|| {
         timeout(Duration::from_millis(1), || {
             let _joins = Joins;
-            sleep(Duration::from_secs(3600));
+            sleep(HOUR);
         })
     });
     assert_eq!(outcome, Err(Elapsed));

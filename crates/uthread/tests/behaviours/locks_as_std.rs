@@ -5,11 +5,11 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::time::Duration;
 
 use crate::fixtures::fiber_or_thread::InDrop;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
+use crate::support::{HOUR, SHORT};
 
 behaviours![(
     EVERYWHERE,
@@ -211,24 +211,22 @@ fn locks_are_made_and_taken_apart_as_in_std(place: Place) {
 }
 
 fn conditions_and_barriers_are_alike(place: Place) {
-    const SOON: Duration = Duration::from_millis(2);
-    const NEVER: Duration = Duration::from_secs(3600);
     compare!(place, |seen| {
         let (mutex, changed) = (sync::Mutex::new(1), sync::Condvar::new());
-        let waited = changed.wait_timeout(mutex.lock().unwrap(), SOON).unwrap();
+        let waited = changed.wait_timeout(mutex.lock().unwrap(), SHORT).unwrap();
         seen.push(text(&waited));
         seen.push(text(waited.1.timed_out()));
         drop(waited);
         let passed = changed.wait_while(mutex.lock().unwrap(), |value| *value == 0);
         seen.push(text(*passed.unwrap()));
         let mut looks = 0;
-        let waited = changed.wait_timeout_while(mutex.lock().unwrap(), NEVER, |value| {
+        let waited = changed.wait_timeout_while(mutex.lock().unwrap(), HOUR, |value| {
             *value += 1;
             looks += 1;
             false
         });
         seen.push(text((waited.unwrap(), looks)));
-        let waited = changed.wait_timeout_while(mutex.lock().unwrap(), SOON, |_| true);
+        let waited = changed.wait_timeout_while(mutex.lock().unwrap(), SHORT, |_| true);
         seen.push(text(waited.unwrap()));
         #[allow(deprecated, reason = "a program may still use it")]
         let waited = changed.wait_timeout_ms(mutex.lock().unwrap(), 1);
@@ -241,7 +239,7 @@ fn conditions_and_barriers_are_alike(place: Place) {
             panic!("with the lock");
         });
         let guard = mutex.lock().unwrap_or_else(sync::PoisonError::into_inner);
-        let waited = changed.wait_timeout(guard, SOON);
+        let waited = changed.wait_timeout(guard, SHORT);
         seen.push(text(waited.map_err(|error| error.into_inner())));
         for count in [0, 1] {
             seen.push(text(sync::Barrier::new(count).wait().is_leader()));

@@ -10,7 +10,7 @@ use crate::fixtures::fiber_or_thread::{InDrop, is_cancelled};
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_ONE_WORKER, ON_WORKERS, behaviours};
-use crate::support::let_others_run;
+use crate::support::{HOUR, SHORT, let_others_run};
 use uthread::sync::mpsc::{Receiver, Sender, channel};
 use uthread::sync::{Barrier, Condvar, Mutex, Once, OnceLock, RwLock, Semaphore};
 use uthread::time::timeout;
@@ -39,8 +39,6 @@ behaviours![
     ),
     (ON_WORKERS, [a_panic_poisons_only_what_its_own_fiber_has]),
 ];
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 fn waiters_get_the_lock_cancelled_or_not(place: Place) {
     let runtime = place.runtime();
@@ -196,7 +194,6 @@ fn a_cancelled_wait_unwinds_and_leaves_no_trace(place: Place) {
 }
 
 fn a_deadline_ends_a_wait_but_not_for_a_lock(place: Place) {
-    const SOON: Duration = Duration::from_millis(2);
     for wait in WAITS {
         let (runtime, shared) = (place.runtime(), Shared::new());
         let theirs = Arc::clone(&shared);
@@ -204,7 +201,7 @@ fn a_deadline_ends_a_wait_but_not_for_a_lock(place: Place) {
         let endless = move || loop {
             wait(&theirs);
         };
-        runtime.run(move || assert!(timeout::<()>(SOON, endless).is_err()));
+        runtime.run(move || assert!(timeout::<()>(SHORT, endless).is_err()));
         shared.assert_untouched(&runtime);
     }
     let runtime = place.runtime();

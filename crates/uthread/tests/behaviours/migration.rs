@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::place::Place;
 use crate::harness::{OUTSIDE, OWN_TLS, STAYING, WHERE_FIBERS_MIGRATE, behaviours};
-use crate::support::{HANG, eventually};
+use crate::support::{FREE, HANG, eventually};
 use rustix::thread::{Pid, gettid};
 use uthread::net::{TcpListener, TcpStream};
 use uthread::thread::Thread;
@@ -115,7 +115,7 @@ fn a_sleep_ends_in_time(place: Place) {
 
 fn a_result_that_arrives_is_taken(place: Place) {
     goes_on_elsewhere(place, |waiting, kept| {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind(FREE).unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut server, _) = listener.accept().unwrap();
         let kept = Arc::clone(kept);
@@ -260,7 +260,7 @@ fn no_result_is_lost_or_taken_twice(place: Place) {
     let runtime = place.runtime_of(4);
     let served = Arc::new(AtomicUsize::new(0));
     runtime.run(|| {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind(FREE).unwrap();
         let address = listener.local_addr().unwrap();
         let server = {
             let served = Arc::clone(&served);

@@ -9,7 +9,7 @@ use crate::fixtures::fiber_or_thread::{
 };
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
-use crate::support::HANG;
+use crate::support::{HANG, SHORT};
 use uthread::select;
 use uthread::sync::mpmc::{
     Receiver, RecvError, RecvTimeoutError, SendError, SendTimeoutError, Sender, TryRecvError,
@@ -39,7 +39,6 @@ behaviours![
     (IN_FIBERS, [the_end_of_the_runtime_unwinds_waiters]),
 ];
 
-const SOON: Duration = Duration::from_millis(3);
 const BOUNDS: [usize; 4] = [0, 1, 3, usize::MAX];
 const SENDERS: usize = 4;
 const VALUES: usize = 100;
@@ -208,11 +207,11 @@ fn a_wait_ends_with_its_time(place: Place) {
         let (sender, receiver) = sync_channel(0);
         let start = Instant::now();
         let late = Err(RecvTimeoutError::Timeout);
-        assert_eq!(receiver.recv_timeout(SOON), late);
-        assert!(start.elapsed() >= SOON);
+        assert_eq!(receiver.recv_timeout(SHORT), late);
+        assert!(start.elapsed() >= SHORT);
         let late = Err(SendTimeoutError::Timeout(1));
-        assert_eq!(sender.send_timeout(1, SOON), late);
-        assert!(start.elapsed() >= 2 * SOON);
+        assert_eq!(sender.send_timeout(1, SHORT), late);
+        assert!(start.elapsed() >= 2 * SHORT);
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
         assert_eq!(sender.try_send(2), Err(TrySendError::Full(2)));
     });
@@ -256,7 +255,7 @@ fn selections_meet_at_a_rendezvous(place: Place) {
                             done.unwrap();
                             sent += 1;
                         }
-                        default(SOON) => {}
+                        default(SHORT) => {}
                     }
                 }
                 (sent, received)

@@ -13,7 +13,7 @@ use uthread::{Driver, yield_now};
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, NO_RING, behaviours, lacks};
-use crate::support::{errno, eventually};
+use crate::support::{FREE, errno, eventually};
 
 behaviours![
     (
@@ -47,7 +47,7 @@ behaviours![
 ];
 
 fn listener() -> (TcpListener, net::SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind(FREE).unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
 }

@@ -36,7 +36,7 @@ fn addresses_are_tried_in_their_order(place: Place) {
         let refusals = TcpStream::connect(&[refused, refused][..]);
         assert_eq!(errno(refusals), Errno::CONNREFUSED);
 
-        let free = ["127.0.0.1:0", "127.0.0.2:0"].map(|text| text.parse::<SocketAddr>().unwrap());
+        let free = [FREE, "127.0.0.2:0"].map(|text| text.parse::<SocketAddr>().unwrap());
         for addresses in [[one, free[0], free[1]], [one, free[1], free[0]]] {
             let listener = TcpListener::bind(&addresses[..]).unwrap();
             assert_eq!(listener.local_addr().unwrap().ip(), addresses[1].ip());

@@ -4,11 +4,11 @@
 use std::io::{ErrorKind, IoSliceMut, Read, Write};
 use std::net;
 use std::os::unix;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
-use crate::support::{errno, join, pair_with_std, peer};
+use crate::support::{HOUR, SOCKET_TIMEOUT, errno, join, pair_with_std, peer};
 use rustix::io::Errno;
 use uthread::net::UnixStream;
 
@@ -21,21 +21,16 @@ behaviours![(
     ]
 )];
 
-/// A timeout long enough to distinguish waiting from not waiting, and short enough to wait for.
-const SHORT: Duration = Duration::from_millis(40);
-/// A timeout that no call reaches, because its event occurs.
-const LONG: Duration = Duration::from_secs(3600);
-
 /// Receives into an empty buffer at the timeout, without waiting, with a byte in the queue, and at
 /// the end of the stream.
 macro_rules! receive_nothing {
     ($stream:expr, $peer:expr) => {{
         let (mut stream, mut peer) = ($stream, $peer);
         let mut results = Vec::new();
-        stream.set_read_timeout(Some(SHORT)).unwrap();
+        stream.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
         let begin = Instant::now();
         results.push(stream.read(&mut []).map_err(|error| error.kind()));
-        assert!(begin.elapsed() >= SHORT, "{:?}", begin.elapsed());
+        assert!(begin.elapsed() >= SOCKET_TIMEOUT, "{:?}", begin.elapsed());
         // `readv` does not look at the socket.
         let mut nothing = [];
         let buffers = &mut [IoSliceMut::new(&mut nothing)];
@@ -43,7 +38,7 @@ macro_rules! receive_nothing {
         stream.set_nonblocking(true).unwrap();
         results.push(stream.read(&mut []).map_err(|error| error.kind()));
         stream.set_nonblocking(false).unwrap();
-        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_read_timeout(Some(HOUR)).unwrap();
         peer.write_all(&[7]).unwrap();
         results.push(stream.read(&mut []).map_err(|error| error.kind()));
         let mut byte = [0];
@@ -79,14 +74,14 @@ fn a_receive_into_an_empty_buffer_ends_as_in_std(place: Place) {
 fn a_peek_into_an_empty_buffer_ends_as_a_receive(place: Place) {
     place.run(|| {
         let (ours, mut peer) = pair_with_std();
-        ours.set_read_timeout(Some(SHORT)).unwrap();
+        ours.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
         let begin = Instant::now();
         assert_eq!(ours.peek(&mut []).unwrap(), 0);
-        assert!(begin.elapsed() >= SHORT, "{:?}", begin.elapsed());
+        assert!(begin.elapsed() >= SOCKET_TIMEOUT, "{:?}", begin.elapsed());
         ours.set_nonblocking(true).unwrap();
         assert_eq!(errno(ours.peek(&mut [])), Errno::AGAIN);
         ours.set_nonblocking(false).unwrap();
-        ours.set_read_timeout(Some(LONG)).unwrap();
+        ours.set_read_timeout(Some(HOUR)).unwrap();
         peer.write_all(&[7]).unwrap();
         assert_eq!(ours.peek(&mut []).unwrap(), 0);
     });
@@ -95,16 +90,16 @@ fn a_peek_into_an_empty_buffer_ends_as_a_receive(place: Place) {
 fn a_receive_into_an_empty_buffer_waits_for_bytes(place: Place) {
     place.run(|| {
         let (mut ours, mut theirs) = pair_with_std();
-        for timeout in [None, Some(LONG)] {
+        for timeout in [None, Some(HOUR)] {
             ours.set_read_timeout(timeout).unwrap();
             let begin = Instant::now();
             let writing = peer(move || {
-                std::thread::sleep(SHORT);
+                std::thread::sleep(SOCKET_TIMEOUT);
                 theirs.write_all(&[7]).unwrap();
                 theirs
             });
             assert_eq!(ours.read(&mut []).unwrap(), 0);
-            assert!(begin.elapsed() >= SHORT, "{:?}", begin.elapsed());
+            assert!(begin.elapsed() >= SOCKET_TIMEOUT, "{:?}", begin.elapsed());
             theirs = join(writing);
             ours.read_exact(&mut [0]).unwrap();
         }

@@ -12,7 +12,7 @@ use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
 use crate::support::{
-    FREE, Flag, FullListener, drain, errno, file_of, kind, limit_descriptors, narrow,
+    FREE, Flag, FullListener, HOUR, drain, errno, file_of, kind, limit_descriptors, narrow,
     open_descriptors, pair, pair_with_std, pass_a_round, pattern, refusing_socket, reset, signals,
 };
 use rustix::io::Errno;
@@ -44,9 +44,6 @@ behaviours![
         ]
     ),
 ];
-
-/// A timeout that no call reaches.
-const LONG: Duration = Duration::from_secs(3600);
 
 fn a_reset_ends_a_read_that_waits(place: Place) {
     place.run(|| {
@@ -153,7 +150,7 @@ fn a_write_after_the_end_is_an_error_and_kills_nobody(place: Place) {
     alone(|| {
         signals::make_broken_pipes_deadly();
         place.run(|| {
-            for timeout in [None, Some(LONG)] {
+            for timeout in [None, Some(HOUR)] {
                 let (mut ours, theirs) = pair_with_std();
                 ours.set_write_timeout(timeout).unwrap();
                 ours.shutdown(Shutdown::Write).unwrap();
@@ -184,7 +181,7 @@ fn without_a_free_descriptor_calls_fail_and_work_again_later(place: Place) {
                 assert_no_descriptor(&mut all, || listener.accept());
             }
             assert_no_descriptor(&mut all, || TcpStream::connect(address));
-            assert_no_descriptor(&mut all, || TcpStream::connect_timeout(&address, LONG));
+            assert_no_descriptor(&mut all, || TcpStream::connect_timeout(&address, HOUR));
             assert_no_descriptor(&mut all, || TcpListener::bind(FREE));
             assert_no_descriptor(&mut all, || listener.try_clone());
 
@@ -259,8 +256,8 @@ fn waits() -> (Vec<Wait>, Vec<net::TcpStream>, FullListener) {
         ours
     };
     let (reads, peeks, writes, sends, timed) = (stream(), stream(), stream(), stream(), stream());
-    timed.set_read_timeout(Some(LONG)).unwrap();
-    timed.set_write_timeout(Some(LONG)).unwrap();
+    timed.set_read_timeout(Some(HOUR)).unwrap();
+    timed.set_write_timeout(Some(HOUR)).unwrap();
     let file = file_of(&pattern(1 << 20, 1));
     let udp = UdpSocket::bind(FREE).unwrap();
     let clone = udp.try_clone().unwrap();
@@ -274,7 +271,7 @@ fn waits() -> (Vec<Wait>, Vec<net::TcpStream>, FullListener) {
         Box::new(move |_| TcpStream::connect(address).map(drop)),
         Box::new(move |buffer| udp.recv(buffer).map(drop)),
         Box::new(move |buffer| clone.recv_from(buffer).map(drop)),
-        Box::new(move |_| TcpStream::connect_timeout(&address, LONG).map(drop)),
+        Box::new(move |_| TcpStream::connect_timeout(&address, HOUR).map(drop)),
     ];
     (waits, peers, full)
 }
@@ -338,7 +335,7 @@ fn calls_after_the_cancellation_fail_at_once(place: Place) {
             errno(ours.peek(&mut [0])),
             errno(listener.accept()),
             errno(TcpStream::connect(address)),
-            errno(TcpStream::connect_timeout(&address, LONG)),
+            errno(TcpStream::connect_timeout(&address, HOUR)),
         ]
     });
     runtime.run(|| {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_A_THREAD, behaviours};
 use crate::support::{
-    FREE, Flag, FullListener, HANG, drain, errno, join, kind, narrow, pair_with_std, peer,
-    refusing_socket, signals, wait_until_asleep,
+    FREE, Flag, FullListener, HANG, HOUR, SOCKET_TIMEOUT, drain, errno, join, kind, narrow,
+    pair_with_std, peer, refusing_socket, signals, wait_until_asleep,
 };
 use rustix::io::Errno;
 use uthread::net::{TcpListener, TcpStream};
@@ -44,12 +44,6 @@ behaviours![
     (IN_FIBERS, [a_signal_to_a_worker_does_not_reach_its_fibers]),
 ];
 
-/// A timeout long enough to distinguish waiting from not waiting, and short enough to wait for.
-const SHORT: Duration = Duration::from_millis(40);
-
-/// A timeout that no call reaches, because its event occurs.
-const LONG: Duration = Duration::from_secs(3600);
-
 /// Sees that `call` takes as long as the timeout, and not for ever.
 #[track_caller]
 fn takes<T>(timeout: Duration, call: impl FnOnce() -> T) -> T {
@@ -64,18 +58,21 @@ fn takes<T>(timeout: Duration, call: impl FnOnce() -> T) -> T {
 fn a_read_ends_at_its_timeout_as_in_std(place: Place) {
     place.run(|| {
         let (ours, _peer) = pair_with_std();
-        ours.set_read_timeout(Some(SHORT)).unwrap();
+        ours.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
         let mut buffer = [7; 10];
         let (_open, std) = pair_with_std();
-        std.set_read_timeout(Some(SHORT)).unwrap();
+        std.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
         let std = uthread::blocking(|| (&std).read(&mut [0]).unwrap_err());
         for _ in 0..2 {
-            let error = takes(SHORT, || (&ours).read(&mut buffer).unwrap_err());
+            let error = takes(SOCKET_TIMEOUT, || (&ours).read(&mut buffer).unwrap_err());
             assert_eq!(error.kind(), ErrorKind::WouldBlock);
             assert_eq!(error.kind(), std.kind());
             assert_eq!(error.raw_os_error(), std.raw_os_error());
         }
-        assert_eq!(takes(SHORT, || errno(ours.peek(&mut buffer))), Errno::AGAIN);
+        assert_eq!(
+            takes(SOCKET_TIMEOUT, || errno(ours.peek(&mut buffer))),
+            Errno::AGAIN
+        );
         assert_eq!(buffer, [7; 10]);
     });
 }
@@ -84,7 +81,7 @@ fn a_write_ends_at_its_timeout_and_keeps_what_was_written(place: Place) {
     place.run(|| {
         let (ours, theirs) = pair_with_std();
         narrow(&ours, &theirs);
-        ours.set_write_timeout(Some(SHORT)).unwrap();
+        ours.set_write_timeout(Some(SOCKET_TIMEOUT)).unwrap();
         let (mut written, mut start) = (0, Instant::now());
         let error = loop {
             match (&ours).write(&[1; 100_000]) {
@@ -93,7 +90,7 @@ fn a_write_ends_at_its_timeout_and_keeps_what_was_written(place: Place) {
             }
             start = Instant::now();
         };
-        assert!(start.elapsed() >= SHORT, "{:?}", start.elapsed());
+        assert!(start.elapsed() >= SOCKET_TIMEOUT, "{:?}", start.elapsed());
         assert_eq!(error.kind(), ErrorKind::WouldBlock);
         assert_eq!(error.raw_os_error(), Some(Errno::AGAIN.raw_os_error()));
         drop(ours);
@@ -107,7 +104,9 @@ fn a_connect_ends_at_its_timeout_with_the_kind_of_std(place: Place) {
     place.run(|| {
         let full = FullListener::new();
         for _ in 0..2 {
-            let result = takes(SHORT, || TcpStream::connect_timeout(&full.address, SHORT));
+            let result = takes(SOCKET_TIMEOUT, || {
+                TcpStream::connect_timeout(&full.address, SOCKET_TIMEOUT)
+            });
             assert_eq!(kind(result), ErrorKind::TimedOut);
         }
     });
@@ -117,7 +116,7 @@ fn a_connect_in_time_passes_on_the_connection_or_the_refusal(place: Place) {
     place.run(|| {
         let listener = TcpListener::bind(FREE).unwrap();
         let address = listener.local_addr().unwrap();
-        for timeout in [LONG, Duration::MAX] {
+        for timeout in [HOUR, Duration::MAX] {
             let mut ours = TcpStream::connect_timeout(&address, timeout).unwrap();
             assert_eq!(ours.peer_addr().unwrap(), address);
             // The timeout bounds the connect alone: later reads wait without one.
@@ -127,7 +126,7 @@ fn a_connect_in_time_passes_on_the_connection_or_the_refusal(place: Place) {
             ours.read_exact(&mut [0]).unwrap();
         }
         let (_socket, refusing) = refusing_socket();
-        let result = TcpStream::connect_timeout(&refusing, LONG);
+        let result = TcpStream::connect_timeout(&refusing, HOUR);
         assert_eq!(errno(result), Errno::CONNREFUSED);
     });
 }
@@ -135,7 +134,7 @@ fn a_connect_in_time_passes_on_the_connection_or_the_refusal(place: Place) {
 fn zero_is_refused_and_changes_nothing(place: Place) {
     place.run(|| {
         let (ours, _peer) = pair_with_std();
-        for former in [None, Some(LONG)] {
+        for former in [None, Some(HOUR)] {
             ours.set_read_timeout(former).unwrap();
             ours.set_write_timeout(former).unwrap();
             let zero = Some(Duration::ZERO);
@@ -153,7 +152,7 @@ fn zero_is_refused_and_changes_nothing(place: Place) {
 fn none_waits_longer_than_any_timeout_before(place: Place) {
     place.run(|| {
         let (mut ours, mut theirs) = pair_with_std();
-        ours.set_read_timeout(Some(SHORT)).unwrap();
+        ours.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
         theirs.write_all(b"1").unwrap();
         // Its timer must not end the next read.
         ours.read_exact(&mut [0]).unwrap();
@@ -162,11 +161,11 @@ fn none_waits_longer_than_any_timeout_before(place: Place) {
         let late = Arc::clone(&begins);
         let writer = peer(move || {
             late.wait();
-            thread::sleep(2 * SHORT);
+            thread::sleep(2 * SOCKET_TIMEOUT);
             theirs.write_all(b"2").unwrap();
         });
         begins.wait();
-        takes(SHORT, || ours.read_exact(&mut [0]).unwrap());
+        takes(SOCKET_TIMEOUT, || ours.read_exact(&mut [0]).unwrap());
         join(writer);
     });
 }
@@ -224,15 +223,15 @@ fn bytes_that_race_with_the_timeout_arrive(place: Place) {
 fn clones_share_their_timeouts(place: Place) {
     place.run(|| {
         let (ours, _peer) = pair_with_std();
-        ours.set_read_timeout(Some(LONG)).unwrap();
+        ours.set_read_timeout(Some(HOUR)).unwrap();
         let clone = ours.try_clone().unwrap();
-        assert_eq!(clone.read_timeout().unwrap(), Some(LONG));
-        clone.set_read_timeout(Some(SHORT)).unwrap();
-        clone.set_write_timeout(Some(LONG)).unwrap();
+        assert_eq!(clone.read_timeout().unwrap(), Some(HOUR));
+        clone.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
+        clone.set_write_timeout(Some(HOUR)).unwrap();
         drop(clone);
-        assert_eq!(ours.read_timeout().unwrap(), Some(SHORT));
-        assert_eq!(ours.write_timeout().unwrap(), Some(LONG));
-        takes(SHORT, || {
+        assert_eq!(ours.read_timeout().unwrap(), Some(SOCKET_TIMEOUT));
+        assert_eq!(ours.write_timeout().unwrap(), Some(HOUR));
+        takes(SOCKET_TIMEOUT, || {
             assert_eq!(errno((&ours).read(&mut [0])), Errno::AGAIN)
         });
     });
@@ -241,8 +240,8 @@ fn clones_share_their_timeouts(place: Place) {
 fn conversions_take_timeouts_along(place: Place) {
     place.run(|| {
         let (ours, _peer) = pair_with_std();
-        ours.set_read_timeout(Some(SHORT)).unwrap();
-        ours.set_write_timeout(Some(LONG)).unwrap();
+        ours.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
+        ours.set_write_timeout(Some(HOUR)).unwrap();
         let std = net::TcpStream::from(ours);
         // The kernel rounds a timeout up to its clock's ticks, of which the first may be nearly
         // over.
@@ -251,17 +250,17 @@ fn conversions_take_timeouts_along(place: Place) {
             let found = found.unwrap();
             assert!(found >= set && found < set + tick, "{found:?}");
         };
-        near(std.read_timeout().unwrap(), SHORT);
-        near(std.write_timeout().unwrap(), LONG);
+        near(std.read_timeout().unwrap(), SOCKET_TIMEOUT);
+        near(std.write_timeout().unwrap(), HOUR);
         uthread::blocking(|| {
-            takes(SHORT - tick, || {
+            takes(SOCKET_TIMEOUT - tick, || {
                 assert_eq!(errno((&std).read(&mut [0])), Errno::AGAIN)
             })
         });
         let ours = TcpStream::from(std);
-        near(ours.read_timeout().unwrap(), SHORT);
-        near(ours.write_timeout().unwrap(), LONG);
-        takes(SHORT, || {
+        near(ours.read_timeout().unwrap(), SOCKET_TIMEOUT);
+        near(ours.write_timeout().unwrap(), HOUR);
+        takes(SOCKET_TIMEOUT, || {
             assert_eq!(errno((&ours).read(&mut [0])), Errno::AGAIN)
         });
 
@@ -301,7 +300,7 @@ fn many_reads_end_each_at_its_own_timeout(place: Place) {
             for number in 0..100 {
                 scope.spawn(move || {
                     let (ours, _peer) = pair_with_std();
-                    let timeout = SHORT + Duration::from_millis(number % 50);
+                    let timeout = SOCKET_TIMEOUT + Duration::from_millis(number % 50);
                     ours.set_read_timeout(Some(timeout)).unwrap();
                     takes(timeout, || {
                         assert_eq!(errno((&ours).read(&mut [0])), Errno::AGAIN)
@@ -352,7 +351,7 @@ fn interrupted<T: Send>(
 /// Expects interrupted calls to return, as in `std`, so that a program can check a flag that its
 /// signal handler has set.
 fn a_signal_interrupts_reads_and_writes_of_a_plain_thread(place: Place) {
-    for timeout in [None, Some(LONG)] {
+    for timeout in [None, Some(HOUR)] {
         place.run(|| {
             let (ours, theirs) = pair_with_std();
             narrow(&ours, &theirs);

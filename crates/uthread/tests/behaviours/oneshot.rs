@@ -10,7 +10,7 @@ use crate::fixtures::fiber_or_thread::{Counted, InDrop, is_cancelled, mixed};
 use crate::harness::child::child;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
-use crate::support::HANG;
+use crate::support::{HANG, SHORT};
 use uthread::select;
 use uthread::sync::mpsc;
 use uthread::sync::oneshot::{
@@ -43,8 +43,6 @@ behaviours![
         ]
     ),
 ];
-
-const SOON: Duration = Duration::from_millis(3);
 
 fn the_value_arrives(place: Place) {
     mixed(place, |sending, receiving| {
@@ -104,10 +102,10 @@ fn give_up(receiver: Receiver<i32>) -> Receiver<i32> {
         panic!("nothing was sent")
     };
     let start = Instant::now();
-    let Err(RecvTimeoutError::Timeout(receiver)) = receiver.recv_timeout(SOON) else {
+    let Err(RecvTimeoutError::Timeout(receiver)) = receiver.recv_timeout(SHORT) else {
         panic!("nothing was sent")
     };
-    assert!(start.elapsed() >= SOON);
+    assert!(start.elapsed() >= SHORT);
     receiver
 }
 
@@ -221,7 +219,7 @@ fn the_value_is_one_event_of_a_choice(place: Place) {
         select! {
             recv(&mut receiver) => panic!("nothing was sent"),
             recv(&mut silent) => panic!("nothing was sent"),
-            default(SOON) => {}
+            default(SHORT) => {}
         }
         let received = receiving.start(move || {
             let value = select! {

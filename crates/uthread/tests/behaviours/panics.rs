@@ -8,13 +8,12 @@ use std::time::Duration;
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
+use crate::support::{FREE, HOUR, SHORT};
 use uthread::sync::Mutex;
 use uthread::sync::mpsc::{Receiver, Sender, channel};
 use uthread::thread::{Cancelled, panicking, park};
 use uthread::time::Elapsed;
 use uthread::{blocking, scope, sleep, spawn, timeout, yield_now};
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 behaviours![
     (
@@ -358,16 +357,15 @@ fn beside_a_fiber_that_panicked_and_waits(call: impl FnOnce()) {
 }
 
 fn waits_end_beside_a_fiber_that_panicked_and_waits(place: Place) {
-    const SOON: Duration = Duration::from_millis(2);
     place.run(|| {
         beside_a_fiber_that_panicked_and_waits(|| {
             let (sender, receiver) = channel::<()>();
             // Repeated, to catch anything that unwinding leaves behind after a time limit, a panic
             // or a cancellation.
             for _ in 0..3 {
-                assert_eq!(timeout(SOON, || receiver.recv()), Err(Elapsed));
-                assert_eq!(timeout(SOON, || sleep(HOUR)), Err(Elapsed));
-                assert_eq!(timeout(SOON, park), Err(Elapsed));
+                assert_eq!(timeout(SHORT, || receiver.recv()), Err(Elapsed));
+                assert_eq!(timeout(SHORT, || sleep(HOUR)), Err(Elapsed));
+                assert_eq!(timeout(SHORT, park), Err(Elapsed));
                 let scoped = caught(|| scope(|_| -> () { panic!("on purpose") }));
                 assert!(scoped.is_err() && !panicking());
                 let joined = caught(|| uthread::join(|| (), || -> () { panic!("on purpose") }));
@@ -412,7 +410,7 @@ fn the_end_of_a_runtime_poisons_no_lock(place: Place) {
         || sleep(HOUR),
         park,
         || {
-            let socket = uthread::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            let socket = uthread::net::UdpSocket::bind(FREE).unwrap();
             socket.recv(&mut [0]).unwrap();
         },
     ];

@@ -4,11 +4,11 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::harness::child::run_alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, Gap, ON_ONE_WORKER, behaviours};
+use crate::support::HOUR;
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::io::Errno;
 use tempfile::{TempDir, tempdir};
@@ -80,7 +80,7 @@ fn a_read_returns_what_is_there_and_nothing_at_the_end(place: Place) {
 fn calls_without_a_byte_wait_for_nothing_within_a_deadline(place: Place) {
     place.run(|| {
         let (mut reader, mut writer) = pipe();
-        let counts = timeout(Duration::from_secs(3600), || {
+        let counts = timeout(HOUR, || {
             let reads = [
                 reader.read(&mut []),
                 reader.read_vectored(&mut []),

@@ -7,7 +7,8 @@ use std::os::unix::process::ExitStatusExt;
 use crate::harness::child::run_alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, Gap, ON_ONE_WORKER, behaviours};
-use crate::support::{Flag, assert_same, eventually, file_of, pattern};
+use crate::support::{Flag, assert_same, errno, eventually, file_of, pattern};
+use rustix::io::Errno;
 use uthread::io::{BufRead, BufReader, Read, Write, pipe};
 use uthread::process::{Child, Command, Stdio};
 use uthread::signal::Signal;
@@ -368,8 +369,8 @@ fn closures_run_in_the_child(place: Place) {
     run_alone(place, || {
         let mut command = Command::new("true");
         // SAFETY: the closure only makes an error of a number.
-        unsafe { command.pre_exec(|| Err(std::io::Error::from_raw_os_error(77))) };
-        assert_eq!(command.spawn().unwrap_err().raw_os_error(), Some(77));
+        unsafe { command.pre_exec(|| Err(Errno::NOTUNIQ.into())) };
+        assert_eq!(errno(command.spawn()), Errno::NOTUNIQ);
         let mut command = shell("echo ran");
         // SAFETY: the closure does nothing.
         unsafe { command.pre_exec(|| Ok(())) };
@@ -389,7 +390,7 @@ fn closures_run_in_a_child_of_the_worker(place: Place) {
             if MARKED.get() {
                 Ok(())
             } else {
-                Err(std::io::Error::from_raw_os_error(78))
+                Err(Errno::NOTUNIQ.into())
             }
         };
         // SAFETY: the closure reads a value of the thread, of which the child has a copy.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::fixtures::fiber_or_thread::{InDrop, is_cancelled, mixed};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
-use crate::support::HANG;
+use crate::support::{HANG, SHORT};
 use uthread::select;
 use uthread::sync::promise::{RecvError, channel};
 use uthread::thread::park;
@@ -32,8 +32,6 @@ behaviours![
         ]
     ),
 ];
-
-const SOON: Duration = Duration::from_millis(3);
 
 fn all_waiters_see_the_value(place: Place) {
     mixed(place, |setting, waiting| {
@@ -90,8 +88,8 @@ fn a_wait_ends_with_its_time(place: Place) {
         let early = waiter.clone();
         let early = waiting.start(move || {
             let start = Instant::now();
-            assert_eq!(early.wait_timeout(SOON), Err(RecvTimeoutError::Timeout));
-            assert!(start.elapsed() >= SOON);
+            assert_eq!(early.wait_timeout(SHORT), Err(RecvTimeoutError::Timeout));
+            assert!(start.elapsed() >= SHORT);
         });
         early.join();
         let seen = waiting.start(move || waiter.wait_timeout(HANG).copied());
@@ -117,7 +115,7 @@ fn a_promise_is_one_event_of_a_choice(place: Place) {
         select! {
             wait(&waiter) => panic!("the promise is not set yet"),
             wait(&never) => panic!("the promise is not broken yet"),
-            default(SOON) => {}
+            default(SHORT) => {}
         }
         let seen = waiting.start(move || {
             let seen = select! {

@@ -17,6 +17,7 @@ use uthread::spawn;
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, Gap, NO_RING, behaviours, lacks};
+use crate::support::FREE;
 use crate::support::requests::{outcomes, result_of, submit, submit_all};
 
 behaviours![
@@ -136,7 +137,7 @@ fn each_common_operation_of_names_is_carried_out(place: Place) {
 
 fn each_common_operation_of_sockets_is_carried_out(place: Place) {
     place.run(|| {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind(FREE).unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let nowhere = std::ptr::null_mut();
         let accept = opcode::Accept::new(Fd(listener.as_raw_fd()), nowhere, nowhere.cast());
@@ -278,7 +279,7 @@ fn a_zero_copy_send_returns_after_its_notification(place: Place) {
         if !ring::supported(opcode::SendZc::CODE) {
             crate::harness::lacks("no zero-copy send");
         }
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind(FREE).unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut server, _) = listener.accept().unwrap();
         let text = vec![b'x'; 100_000];

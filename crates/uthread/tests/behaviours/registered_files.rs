@@ -16,7 +16,7 @@ use uthread::ring::{self, RegisteredBuffer, RegisteredFile};
 use crate::fixtures::registered::{FILES, has, require};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, NO_RING, ON_SEVERAL_WORKERS, behaviours};
-use crate::support::{assert_same, errno, file_of, pair_with_std, pattern};
+use crate::support::{FREE, assert_same, errno, file_of, pair_with_std, pattern};
 
 behaviours![
     (
@@ -124,7 +124,7 @@ fn a_registered_stream_is_read_and_written(place: Place) {
 
 fn a_registered_listener_accepts(place: Place) {
     place.run(|| {
-        let listener = RegisteredFile::new(TcpListener::bind("127.0.0.1:0").unwrap());
+        let listener = RegisteredFile::new(TcpListener::bind(FREE).unwrap());
         let address = listener.local_addr().unwrap();
         for _ in 0..3 {
             let client = std::net::TcpStream::connect(address).unwrap();
@@ -139,7 +139,7 @@ fn a_registered_listener_accepts(place: Place) {
 fn each_kind_of_socket_and_pipe_can_be_registered(place: Place) {
     place.run(|| {
         let mut buffer = [0; 10];
-        let udp = [0, 0].map(|_| RegisteredFile::new(UdpSocket::bind("127.0.0.1:0").unwrap()));
+        let udp = [0, 0].map(|_| RegisteredFile::new(UdpSocket::bind(FREE).unwrap()));
         udp[0]
             .send_to(b"udp", udp[1].local_addr().unwrap())
             .unwrap();

@@ -10,7 +10,7 @@ use crate::fixtures::fiber_or_thread::{InDrop, is_cancelled, park_for_ever};
 use crate::harness::child::child;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_WORKERS, behaviours};
-use crate::support::{HANG, eventually};
+use crate::support::{FREE, HANG, HOUR, eventually};
 use uthread::net::TcpListener;
 use uthread::sync::{Mutex, RwLock, Semaphore};
 use uthread::thread::Builder;
@@ -34,8 +34,6 @@ behaviours![
     ),
     (ON_WORKERS, [a_report_of_a_stall_may_drop_the_runtime]),
 ];
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// Starts a fiber on it that waits until it is cancelled.
 fn parked(runtime: &Runtime) -> JoinHandle<()> {
@@ -135,7 +133,7 @@ fn a_fiber_that_catches_its_end_is_named_and_abandoned(place: Place) {
         let runtime = place.runtime();
         let (begun, has_begun) = mpsc::channel();
         let server = move || {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let listener = TcpListener::bind(FREE).unwrap();
             begun.send(()).unwrap();
             loop {
                 // Ordinary isolation of panics.
@@ -283,7 +281,7 @@ fn an_abandoned_fiber_neither_runs_nor_drops(place: Place) {
         InDrop(move || touched.store(true, Ordering::Relaxed))
     };
     let (one, two, three, four) = (witness(), witness(), witness(), witness());
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind(FREE).unwrap();
     let fibers = begin(
         &runtime,
         [

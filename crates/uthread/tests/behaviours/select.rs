@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::fixtures::fiber_or_thread::{Counted, Running, mixed};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
-use crate::support::HANG;
+use crate::support::{HANG, SHORT};
 use uthread::sync::mpsc::{Receiver, RecvError, SendError, SyncSender, channel, sync_channel};
 use uthread::sync::select::{self, Select};
 use uthread::time::interval;
@@ -35,8 +35,6 @@ behaviours![(
         a_body_may_leave_the_loop_around_it
     ]
 )];
-
-const SOON: Duration = Duration::from_millis(3);
 
 type Ends<T> = ([SyncSender<T>; 2], [Receiver<T>; 2]);
 
@@ -299,7 +297,7 @@ fn the_default_is_run_if_nothing_has_come(place: Place) {
         let start = Instant::now();
         select! {
             recv(&receiver) => panic!("nothing is left"),
-            default(SOON) => assert!(start.elapsed() >= SOON),
+            default(SHORT) => assert!(start.elapsed() >= SHORT),
         }
         sender.send(2).unwrap();
         select! {
@@ -320,10 +318,10 @@ fn times_are_events(place: Place) {
         select! {
             after(HANG) => panic!("the later one"),
             recv(&receiver) => panic!("a message was received, but none was sent"),
-            after(SOON) => assert!(start.elapsed() >= SOON),
+            after(SHORT) => assert!(start.elapsed() >= SHORT),
             default(HANG) => panic!("the latest one"),
         }
-        let deadline = Instant::now() + SOON;
+        let deadline = Instant::now() + SHORT;
         select! {
             recv(&receiver) => panic!("a message was received, but none was sent"),
             at(deadline) => assert!(Instant::now() >= deadline),
@@ -340,11 +338,11 @@ fn ticks_are_kept_for_the_next_choice(place: Place) {
     place.run(|| {
         let (sender, receiver) = channel();
         let start = Instant::now();
-        let mut ticks = interval(SOON);
-        sleep(2 * SOON);
+        let mut ticks = interval(SHORT);
+        sleep(2 * SHORT);
         // Two are due: the later one is kept.
         let due = select! { tick(&mut ticks) -> due => due };
-        assert!(due >= start + 2 * SOON && due <= Instant::now());
+        assert!(due >= start + 2 * SHORT && due <= Instant::now());
         // One that never waits does not miss them.
         let (mut seen, mut sent) = (0, 0..1_000_000);
         while seen < 3 {
@@ -358,7 +356,7 @@ fn ticks_are_kept_for_the_next_choice(place: Place) {
                 }
             }
         }
-        assert!(start.elapsed() >= 5 * SOON);
+        assert!(start.elapsed() >= 5 * SHORT);
     });
 }
 

@@ -17,7 +17,7 @@ use uthread::{JoinHandle, scope, shield, sleep, spawn, timeout, yield_now};
 use crate::harness::child::run_alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
-use crate::support::HANG;
+use crate::support::{HANG, HOUR, SHORT};
 
 behaviours![
     (
@@ -42,9 +42,6 @@ behaviours![
         ]
     ),
 ];
-
-const SHORT: Duration = Duration::from_millis(5);
-const HOUR: Duration = Duration::from_secs(3600);
 
 fn the_end_of_a_fiber_is_selected(place: Place) {
     place.run(|| {

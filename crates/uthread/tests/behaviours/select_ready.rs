@@ -21,7 +21,9 @@ use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
 use crate::support::ready::{await_readable, await_writable, is_readable, is_writable};
 use crate::support::standard::{Kind, with_stdin};
-use crate::support::{FREE, HANG, errno, file_of, open_descriptors, pair, pair_with_std, reset};
+use crate::support::{
+    FREE, HANG, SHORT, errno, file_of, open_descriptors, pair, pair_with_std, reset,
+};
 
 behaviours![(
     EVERYWHERE,
@@ -43,8 +45,6 @@ behaviours![(
         nothing_is_left_of_many_choices
     ]
 )];
-
-const SOON: Duration = Duration::from_millis(3);
 
 /// Returns two ends. There is no room to write at the first, and none comes by itself, as where a
 /// network lies between.
@@ -131,7 +131,7 @@ fn arms_that_are_not_ready_are_not_chosen(place: Place) {
         select! {
             readable(&ours) => panic!("readable, but nothing was written"),
             writable(&ours) => panic!("writable, but its buffer is full"),
-            default(SOON) => assert!(start.elapsed() >= SOON),
+            default(SHORT) => assert!(start.elapsed() >= SHORT),
         }
         select! {
             readable(&peer) if false => panic!("a disabled arm was chosen"),
@@ -399,11 +399,11 @@ fn a_wait_ends_in_time(place: Place) {
         let start = Instant::now();
         select! {
             readable(&ours) => panic!("readable, but nothing was written"),
-            after(SOON) => assert!(start.elapsed() >= SOON),
+            after(SHORT) => assert!(start.elapsed() >= SHORT),
         }
         let mut ready = arms::readable(&ours);
-        assert_eq!(arms::select_timeout(&mut [&mut ready], SOON), None);
-        assert!(start.elapsed() >= 2 * SOON);
+        assert_eq!(arms::select_timeout(&mut [&mut ready], SHORT), None);
+        assert!(start.elapsed() >= 2 * SHORT);
         // The same case again.
         peer.write_all(b"x").unwrap();
         assert_eq!(arms::select(&mut [&mut ready]), 0);
@@ -415,8 +415,8 @@ fn a_deadline_ends_the_wait_and_the_socket_stays_usable(place: Place) {
         let (ours, mut peer) = pair();
         for byte in 0..5_u8 {
             let start = Instant::now();
-            assert!(timeout(SOON, || await_readable(&ours)).is_err());
-            assert!(start.elapsed() >= SOON);
+            assert!(timeout(SHORT, || await_readable(&ours)).is_err());
+            assert!(start.elapsed() >= SHORT);
             peer.write_all(&[byte]).unwrap();
             await_readable(&ours).unwrap();
             let mut read = [0xff];

@@ -18,7 +18,7 @@ use crate::fixtures::fiber_or_thread::{
 };
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
-use crate::support::{HANG, errno, pair};
+use crate::support::{HANG, SHORT, errno, pair};
 
 behaviours![
     (
@@ -53,8 +53,6 @@ behaviours![
     ),
 ];
 
-const SOON: Duration = Duration::from_millis(3);
-
 fn wait_for_either(socket: &TcpStream, silent: &Receiver<()>) {
     select! {
         readable(socket) -> ready => ready.unwrap(),
@@ -86,13 +84,13 @@ fn a_choice_leaves_nothing_behind(place: Place) {
         let (sender, receiver) = sync_channel(0);
         select! {
             recv(&receiver) => panic!("a message was received, but none was sent"),
-            default(SOON) => {}
+            default(SHORT) => {}
         }
         assert_eq!(sender.try_send(1), Err(TrySendError::Full(1)));
         let mut value = Some(2);
         select! {
             send(&sender, &mut value) => panic!("a message was sent, but there is no receiver"),
-            after(SOON) => {}
+            after(SHORT) => {}
         }
         assert_eq!(value, Some(2));
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
@@ -101,7 +99,7 @@ fn a_choice_leaves_nothing_behind(place: Place) {
         let sent = {
             let sender = sender.clone();
             std::thread::spawn(move || {
-                sleep(SOON);
+                sleep(SHORT);
                 other.send(3).unwrap();
                 sender
             })

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, ON_ONE_WORKER, behaviours};
 use crate::support::{
-    Flag, HANG, assert_same, drain, errno, file_of, join, narrow, pair_with_std, pattern, peer,
-    reset,
+    Flag, HANG, SOCKET_TIMEOUT, assert_same, drain, errno, file_of, join, narrow, pair_with_std,
+    pattern, peer, reset,
 };
 use rustix::fs::{Advice, OFlags};
 use rustix::io::Errno;
@@ -230,7 +230,6 @@ fn a_peer_that_goes_away_is_an_error(place: Place) {
 }
 
 fn the_write_timeout_bounds_the_time_without_progress(place: Place) {
-    const SHORT: Duration = Duration::from_millis(40);
     place.run(|| {
         let bytes = pattern(LENGTH, 7);
         let file = file_of(&bytes);
@@ -241,13 +240,13 @@ fn the_write_timeout_bounds_the_time_without_progress(place: Place) {
             }
             let (ours, theirs) = pair_with_std();
             narrow(&ours, &theirs);
-            ours.set_write_timeout(Some(SHORT)).unwrap();
+            ours.set_write_timeout(Some(SOCKET_TIMEOUT)).unwrap();
             let start = Instant::now();
             let result = ours.send_file(&file, 0, LENGTH as u64);
             let elapsed = start.elapsed();
             assert_eq!(errno(result), Errno::AGAIN);
             assert!(
-                elapsed >= SHORT && elapsed < SHORT + HANG / 2,
+                elapsed >= SOCKET_TIMEOUT && elapsed < SOCKET_TIMEOUT + HANG / 2,
                 "{elapsed:?}"
             );
             // The bytes that arrived are the start of the file.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
-use crate::support::{FREE, drain, errno, eventually, join, kind, limit_descriptors, peer};
+use crate::support::{FREE, HOUR, drain, errno, eventually, join, kind, limit_descriptors, peer};
 use rustix::io::Errno;
 use uthread::net::{Listener, SocketAddr, TcpListener, TcpStream, serve, serve_with_grace};
 
@@ -172,9 +172,8 @@ fn served_connections_are_awaited_in_the_end(place: Place) {
 }
 
 fn handlers_that_do_not_end_in_time_are_cancelled(place: Place) {
-    const LONG: Duration = Duration::from_secs(3600);
     place.run(|| {
-        for (grace, expected) in [(Duration::from_millis(10), [0, 2]), (LONG, [2, 0])] {
+        for (grace, expected) in [(Duration::from_millis(10), [0, 2]), (HOUR, [2, 0])] {
             let listener = TcpListener::bind(FREE).unwrap();
             let address = listener.local_addr().unwrap();
             let end = listener.try_clone().unwrap();
@@ -197,7 +196,7 @@ fn handlers_that_do_not_end_in_time_are_cancelled(place: Place) {
                     uthread::yield_now();
                 }
                 end.shutdown().unwrap();
-                if grace == LONG {
+                if grace == HOUR {
                     // The end of the connections ends the handlers.
                     drop(clients);
                     server.join().unwrap().unwrap();

@@ -10,7 +10,7 @@ use crate::fixtures::fiber_or_thread::{InDrop, is_cancelled, park_for_ever};
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{Gap, IN_FIBERS, ON_ONE_WORKER, OUTSIDE, behaviours};
-use crate::support::{HANG, eventually};
+use crate::support::{FREE, HANG, HOUR, eventually};
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::io::Errno;
 use tempfile::tempdir;
@@ -56,8 +56,6 @@ behaviours![
     ),
 ];
 
-const HOUR: Duration = Duration::from_secs(3600);
-
 fn is_refused<T>(result: io::Result<T>) -> bool {
     result.is_err_and(|error| error.raw_os_error() == Some(Errno::CANCELED.raw_os_error()))
 }
@@ -99,7 +97,7 @@ fn a_call_without_an_error_unwinds_its_fiber(place: Place) {
 }
 
 fn a_call_with_an_error_returns_it(place: Place) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind(FREE).unwrap();
     let accepting = cut_off(place, move || is_refused(listener.accept()));
     assert!(accepting.join().unwrap());
 
@@ -150,7 +148,7 @@ fn a_scope_ends_with_its_fibers(place: Place) {
 
 fn a_fiber_that_ignores_errors_is_unwound_in_the_end(place: Place) {
     let ignoring = cut_off(place, || {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind(FREE).unwrap();
         loop {
             let _ = listener.accept();
         }
@@ -377,7 +375,7 @@ fn no_descriptor_and_no_thread_is_left(place: Place) {
 
 fn no_descriptor_and_no_thread_is_left_here(place: Place) {
     fn use_up(runtime: &Runtime) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind(FREE).unwrap();
         runtime.spawn(move || listener.accept().map(drop));
         runtime.spawn(|| File::open("Cargo.toml").map(|file| (file, sleep(HOUR))));
         runtime.spawn(park_for_ever);

@@ -6,14 +6,14 @@ use std::net;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
 use crate::support::{
-    Flag, HANG, assert_same, drain, errno, file_of, join, narrow, open_descriptors, pair_with_std,
-    pattern, peer, reset, wait_until_asleep,
+    Flag, HANG, SOCKET_TIMEOUT, assert_same, drain, errno, file_of, join, narrow, open_descriptors,
+    pair_with_std, pattern, peer, reset, wait_until_asleep,
 };
 use rustix::io::Errno;
 use uthread::fs::{File, OpenOptions};
@@ -45,7 +45,6 @@ behaviours![
 
 /// Number of bytes, above those of one turn, and no multiple of anything.
 const LENGTH: usize = 700_001;
-const SHORT: Duration = Duration::from_millis(40);
 
 /// Starts a thread that writes these bytes into the descriptor of an end and closes it.
 fn feed(end: impl Into<OwnedFd>, bytes: Vec<u8>) -> JoinHandle<()> {
@@ -282,16 +281,16 @@ fn a_peer_that_goes_away_is_an_error(place: Place) {
 fn timeouts_bound_the_time_without_progress(place: Place) {
     place.run(|| {
         let (ours, _theirs) = UnixStream::pair().unwrap();
-        ours.set_read_timeout(Some(SHORT)).unwrap();
+        ours.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
         let start = Instant::now();
         assert_eq!(errno(splice(&ours, &file_of(b""), None)), Errno::AGAIN);
-        assert!((SHORT..HANG).contains(&start.elapsed()));
+        assert!((SOCKET_TIMEOUT..HANG).contains(&start.elapsed()));
 
         let bytes = pattern(4 * LENGTH, 7);
         for_each_source(&bytes, |from, source| {
             let (ours, theirs) = pair_with_std();
             narrow(&ours, &theirs);
-            ours.set_write_timeout(Some(SHORT)).unwrap();
+            ours.set_write_timeout(Some(SOCKET_TIMEOUT)).unwrap();
             let moved = splice(source, &ours, None);
             assert_eq!(errno(moved), Errno::AGAIN, "{from}");
             // The bytes that arrived are the start of the source.

@@ -20,6 +20,7 @@ use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{ON_WORKERS, OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::support::calls::{Gate, stats_of_threads};
+use crate::support::{HOUR, SHORT};
 
 behaviours![
     (
@@ -47,8 +48,6 @@ behaviours![
 const CALL_THREADS: usize = 4;
 /// The threads for calls on files of the process.
 const FILE_THREADS: usize = 64;
-const SHORT: Duration = Duration::from_millis(5);
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// Twice the capacity of a pipe.
 const COPY_BYTES: usize = 128 * 1024;

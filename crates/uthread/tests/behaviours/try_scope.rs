@@ -14,7 +14,7 @@ use uthread::{scope, shield, sleep, spawn, timeout, try_scope};
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
-use crate::support::{FREE, pair};
+use crate::support::{FREE, HOUR, pair};
 
 behaviours![
     (
@@ -43,8 +43,6 @@ behaviours![
         ]
     )
 ];
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 fn ready<T>(value: T) -> io::Result<T> {
     Ok(value)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours, lacks};
-use crate::support::{FREE, HANG, errno, join, kind, peer};
+use crate::support::{FREE, HANG, SOCKET_TIMEOUT, errno, join, kind, peer};
 use rustix::io::{Errno, FdFlags};
 use uthread::net::{TcpStream, UdpSocket};
 
@@ -35,8 +35,6 @@ behaviours![(
         a_descriptor_of_another_kind_is_no_panic
     ]
 )];
-
-const SHORT: Duration = Duration::from_millis(40);
 
 fn bound() -> UdpSocket {
     UdpSocket::bind(FREE).unwrap()
@@ -207,7 +205,7 @@ fn a_refusal_ends_a_receive_that_waits(place: Place) {
         let received = place.meanwhile(|| ours.recv(&mut [0]), send);
         assert_eq!(errno(received), Errno::CONNREFUSED);
         // An error is no end: later receives wait again.
-        ours.set_read_timeout(Some(SHORT)).unwrap();
+        ours.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
         assert_eq!(errno(ours.recv(&mut [0])), Errno::AGAIN);
     });
 }
@@ -262,15 +260,15 @@ fn a_receive_ends_at_its_timeout(place: Place) {
     place.run(|| {
         let (ours, theirs) = pair();
         assert_eq!(ours.read_timeout().unwrap(), None);
-        ours.set_read_timeout(Some(SHORT)).unwrap();
-        ours.set_write_timeout(Some(SHORT)).unwrap();
+        ours.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
+        ours.set_write_timeout(Some(SOCKET_TIMEOUT)).unwrap();
         for _ in 0..2 {
             let start = Instant::now();
             assert_eq!(errno(ours.recv(&mut [0])), Errno::AGAIN);
             assert_eq!(errno(ours.recv_from(&mut [0])), Errno::AGAIN);
             assert_eq!(errno(ours.peek(&mut [0])), Errno::AGAIN);
             let elapsed = start.elapsed();
-            assert!((3 * SHORT..HANG).contains(&elapsed), "{elapsed:?}");
+            assert!((3 * SOCKET_TIMEOUT..HANG).contains(&elapsed), "{elapsed:?}");
             // The next call receives a datagram that comes after the timeout.
             theirs.send(b"late").unwrap();
             assert_eq!(ours.recv(&mut [0; 9]).unwrap(), 4);

@@ -8,13 +8,14 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
 use crate::support::{
-    Flag, HANG, assert_same, drain, errno, join, kind, pattern, peer, signals, wait_until_asleep,
+    Flag, HANG, SOCKET_TIMEOUT, assert_same, drain, errno, join, kind, pattern, peer, signals,
+    wait_until_asleep,
 };
 use rustix::io::{Errno, FdFlags};
 use tempfile::TempDir;
@@ -51,8 +52,6 @@ behaviours![
         ]
     ),
 ];
-
-const SHORT: Duration = Duration::from_millis(40);
 
 /// Returns a path where nothing is, for as long as the directory lives.
 pub(crate) fn free_path() -> (TempDir, PathBuf) {
@@ -288,11 +287,11 @@ fn a_connect_that_has_just_begun_is_cancelled(place: Place) {
 fn timeouts_end_reads_and_writes(place: Place) {
     place.run(|| {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        ours.set_read_timeout(Some(SHORT)).unwrap();
-        ours.set_write_timeout(Some(SHORT)).unwrap();
+        ours.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
+        ours.set_write_timeout(Some(SOCKET_TIMEOUT)).unwrap();
         let start = Instant::now();
         assert_eq!(errno((&ours).read(&mut [0])), Errno::AGAIN);
-        assert!((SHORT..HANG).contains(&start.elapsed()));
+        assert!((SOCKET_TIMEOUT..HANG).contains(&start.elapsed()));
         let mut written = 0;
         let error = loop {
             match (&ours).write(&[7; 100_000]) {

@@ -6,12 +6,12 @@ use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::unix::{free_name, free_path};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
-use crate::support::{HANG, errno, kind, wait_until_asleep};
+use crate::support::{HANG, SOCKET_TIMEOUT, errno, kind, wait_until_asleep};
 use rustix::io::Errno;
 use uthread::net::UnixDatagram;
 use uthread::net::unix::SocketAddr;
@@ -37,8 +37,6 @@ behaviours![
     ),
     (IN_FIBERS, [a_send_that_waits_is_cancelled]),
 ];
-
-const SHORT: Duration = Duration::from_millis(40);
 
 /// Returns a socket that receives at an address, and the address.
 fn receiver() -> (UnixDatagram, SocketAddr) {
@@ -219,8 +217,8 @@ fn a_send_ends_at_its_timeout(place: Place) {
     place.run(|| {
         let (_ours, address) = receiver();
         let sender = UnixDatagram::unbound().unwrap();
-        sender.set_write_timeout(Some(SHORT)).unwrap();
-        sender.set_read_timeout(Some(SHORT)).unwrap();
+        sender.set_write_timeout(Some(SOCKET_TIMEOUT)).unwrap();
+        sender.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
         fill(&address);
         let start = Instant::now();
         assert_eq!(errno(sender.send_to_addr(b"!", &address)), Errno::AGAIN);
@@ -229,7 +227,7 @@ fn a_send_ends_at_its_timeout(place: Place) {
         assert_eq!(errno(sender.recv(&mut [0])), Errno::AGAIN);
         assert_eq!(errno(sender.recv_from(&mut [0])), Errno::AGAIN);
         let elapsed = start.elapsed();
-        assert!((4 * SHORT..HANG).contains(&elapsed), "{elapsed:?}");
+        assert!((4 * SOCKET_TIMEOUT..HANG).contains(&elapsed), "{elapsed:?}");
     });
 }
 

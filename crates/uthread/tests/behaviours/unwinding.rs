@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::fixtures::fiber_or_thread::InDrop;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, behaviours};
+use crate::support::{FREE, HOUR};
 use uthread::net::TcpListener;
 use uthread::thread::park;
 use uthread::{JoinHandle, Runtime, sleep, spawn};
@@ -20,8 +21,6 @@ behaviours![(
         a_loop_by_way_of_another_runtime_ends
     ]
 )];
-
-const LONG: Duration = Duration::from_secs(3600);
 
 /// Runs the fibers, on one worker each until it waits, and drops the runtime.
 fn assert_ends(place: Place, fibers: impl FnOnce(&Runtime)) {
@@ -50,7 +49,7 @@ fn loops_of_waits_end_beside_a_fiber_that_panicked_and_waits(place: Place) {
     let loops: [fn(); 2] = [
         || {
             loop {
-                sleep(LONG);
+                sleep(HOUR);
             }
         },
         || {
@@ -60,8 +59,8 @@ fn loops_of_waits_end_beside_a_fiber_that_panicked_and_waits(place: Place) {
         },
     ];
     let waits: [fn(); 2] = [
-        || sleep(LONG),
-        || drop(TcpListener::bind("127.0.0.1:0").unwrap().accept()),
+        || sleep(HOUR),
+        || drop(TcpListener::bind(FREE).unwrap().accept()),
     ];
     for endless in loops {
         for wait in waits {
@@ -83,7 +82,7 @@ fn assert_joined_child_ends(place: Place, child: fn()) {
         runtime.spawn(move || {
             let mut child: Option<JoinHandle<()>> = Some(spawn(child));
             let _in_drop = InDrop(move || drop(child.take().map(JoinHandle::join)));
-            sleep(LONG);
+            sleep(HOUR);
         });
     });
 }
@@ -91,7 +90,7 @@ fn assert_joined_child_ends(place: Place, child: fn()) {
 fn a_child_that_a_destructor_joins_ends(place: Place) {
     assert_joined_child_ends(place, || {
         loop {
-            sleep(LONG);
+            sleep(HOUR);
         }
     });
     assert_joined_child_ends(place, || {
@@ -100,7 +99,7 @@ fn a_child_that_a_destructor_joins_ends(place: Place) {
         }
     });
     assert_joined_child_ends(place, || {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind(FREE).unwrap();
         loop {
             let _ = listener.accept();
         }
@@ -111,7 +110,7 @@ fn a_destructor_may_park_more_than_once(place: Place) {
     assert_ends(place, |runtime| {
         runtime.spawn(|| {
             let _in_drop = InDrop(|| (0..3).for_each(|_| park()));
-            sleep(LONG);
+            sleep(HOUR);
         });
     });
 }

@@ -4,14 +4,14 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::fixtures::fiber_or_thread::{
     Counted, InDrop, Running, assert_neighbour_runs, is_cancelled, mixed,
 };
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
-use crate::support::HANG;
+use crate::support::{HANG, SHORT};
 use uthread::sync::watch::{RecvError, SendError, Sender, channel};
 use uthread::thread::park;
 use uthread::{select, yield_now};
@@ -46,8 +46,6 @@ behaviours![
         ]
     ),
 ];
-
-const SOON: Duration = Duration::from_millis(3);
 
 fn every_receiver_sees_the_last_value(place: Place) {
     mixed(place, |sending, receiving| {
@@ -262,8 +260,8 @@ fn a_wait_ends_with_its_time(place: Place) {
         let receiver = receiving.start(move || {
             let start = Instant::now();
             let late = Err(RecvTimeoutError::Timeout);
-            assert_eq!(receiver.changed_timeout(SOON), late);
-            assert!(start.elapsed() >= SOON);
+            assert_eq!(receiver.changed_timeout(SHORT), late);
+            assert!(start.elapsed() >= SHORT);
             receiver
         });
         let mut receiver = receiver.join();
@@ -307,7 +305,7 @@ fn a_change_is_one_event_of_a_choice(place: Place) {
         select! {
             changed(&mut receiver) => panic!("nothing was sent"),
             changed(&mut silent) => panic!("nothing was sent"),
-            default(SOON) => {}
+            default(SHORT) => {}
         }
         let seen = receiving.start(move || {
             let mut last = 0;

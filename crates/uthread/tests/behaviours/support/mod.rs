@@ -34,6 +34,15 @@ use uthread::{JoinHandle, Runtime};
 /// Time limit of a step, which only a hang exceeds, also on a loaded machine.
 pub(crate) const HANG: Duration = Duration::from_secs(30);
 
+/// Time that no test lasts, for waits and timeouts that end in another way.
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+/// Timeout that tests wait for, which hence is short.
+pub(crate) const SHORT: Duration = Duration::from_millis(5);
+
+/// Timeout of a socket that tests wait for: long enough to distinguish waiting from not waiting.
+pub(crate) const SOCKET_TIMEOUT: Duration = Duration::from_millis(40);
+
 /// The address of any free port of this machine.
 pub(crate) const FREE: &str = "127.0.0.1:0";
 
