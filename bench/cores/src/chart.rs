@@ -1,18 +1,23 @@
 //! A chart of rates over the number of workers, both logarithmic, as SVG.
 
-use crate::experiments::{Series, WORKERS};
+use crate::experiments::{SCALING_MIN, Series, WORKERS};
 
+/// Size of the drawing, in its own units.
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 560.0;
+/// Edges of the area of the curves. The labels are on its right.
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 640.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 500.0;
 
-/// Distance of two labels.
+/// Minimum distance of the baselines of two labels.
 const LABEL_HEIGHT: f64 = 18.0;
+/// Distance of a baseline from the middle of its text.
+const BASELINE: f64 = 4.0;
 
-/// The last one is that of the workload that is drawn twice.
+/// Colours of the curves, in their order. The last one repeats that of the workload that is drawn
+/// twice.
 const COLOURS: [&str; 9] = [
     "#0b5fa5", "#b3261e", "#2e7d32", "#8e44ad", "#c77800", "#00838f", "#6d4c41", "#c2185b",
     "#c77800",
@@ -40,12 +45,13 @@ impl Curve {
         }
     }
 
+    /// Returns the rate with the most workers.
     fn last(&self) -> f64 {
         self.rates[WORKERS.len() - 1]
     }
 }
 
-/// The powers of ten that all curves are between.
+/// The vertical axis: the exponents of the powers of ten that enclose all curves.
 struct Scale {
     low: f64,
     high: f64,
@@ -91,16 +97,11 @@ fn axes(scale: &Scale) -> String {
     let mut svg = String::new();
     for exponent in scale.low as i32..=scale.high as i32 {
         let y = scale.y(10_f64.powi(exponent));
-        let name = match exponent {
-            ..3 => format!("{}", 10_u64.pow(exponent.max(0).cast_unsigned())),
-            3..6 => format!("{} k", 10_u64.pow(exponent.cast_unsigned() - 3)),
-            9.. => format!("{} G", 10_u64.pow(exponent.cast_unsigned() - 9)),
-            _ => format!("{} M", 10_u64.pow(exponent.cast_unsigned() - 6)),
-        };
+        let name = name_of_power(exponent);
         svg += &format!(
             "<path d=\"M{LEFT} {y:.1}H{RIGHT}\" stroke=\"#ddd\"/><text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>\n",
             LEFT - 8.0,
-            y + 4.0
+            y + BASELINE
         );
     }
     for workers in WORKERS {
@@ -112,12 +113,25 @@ fn axes(scale: &Scale) -> String {
     }
     svg += &format!(
         "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">workers, each on a core</text>\n\
-         <text x=\"{LEFT}\" y=\"{}\">operations per second of the whole machine; a ring marks where twice the workers gain less than 40 %</text>\n",
+         <text x=\"{LEFT}\" y=\"{}\">operations per second of the whole machine; a ring marks where twice the workers gain less than {:.0} %</text>\n",
         f64::midpoint(LEFT, RIGHT),
         BOTTOM + 44.0,
-        TOP - 16.0
+        TOP - 16.0,
+        (SCALING_MIN - 1.0) * 100.0
     );
     svg
+}
+
+/// Names a power of ten: 1, 10, 100, 1 k, 10 k, and so on. Rates of less than 1 are drawn as 1.
+fn name_of_power(exponent: i32) -> String {
+    let exponent = exponent.max(0).cast_unsigned();
+    let (unit_exponent, unit) = match exponent {
+        0..3 => (0, ""),
+        3..6 => (3, " k"),
+        6..9 => (6, " M"),
+        9.. => (9, " G"),
+    };
+    format!("{}{unit}", 10_u64.pow(exponent - unit_exponent))
 }
 
 fn line(curve: &Curve, colour: &str, scale: &Scale) -> String {
@@ -158,7 +172,7 @@ fn labels(curves: &[Curve], scale: &Scale) -> String {
             "<path d=\"M{RIGHT} {end:.1}L{} {y:.1}\" stroke=\"{colour}\" fill=\"none\"/><text x=\"{}\" y=\"{:.1}\" fill=\"{colour}\">{}</text>\n",
             RIGHT + 22.0,
             RIGHT + 26.0,
-            y + 4.0,
+            y + BASELINE,
             curve.name
         );
     }

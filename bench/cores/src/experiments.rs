@@ -16,7 +16,7 @@ pub(crate) const TIME_NS: u64 = 6_000_000;
 pub(crate) const SEED: u64 = 42;
 
 /// Factor by which a workload that scales gains at least if the workers double.
-const SCALING_MIN: f64 = 1.4;
+pub(crate) const SCALING_MIN: f64 = 1.4;
 
 /// The scheduler as it is, before, and with remedies, with a name for the tables.
 pub(crate) const REMEDIES: [(&str, Remedy); 4] = [

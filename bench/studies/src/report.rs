@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unavailable_study_says_why() {
+    fn an_unavailable_study_has_a_reason() {
         let unavailable = Unavailable("no such disk".to_owned());
         let absent = or_absent("disk", Err(unavailable.into())).unwrap();
         assert_eq!(absent.plan.question, "no such disk");

@@ -30,7 +30,7 @@ fn check_handle(handle: fn(&Outcome<Result<Count<()>>>)) {
     });
 }
 
-/// Joins like `JoinHandle::join`, and drops the handle. Catches a joiner that sleeps for ever, or
+/// Joins like `JoinHandle::join`, and drops the handle. Catches a joiner that sleeps forever, or
 /// reads a value that is not yet written.
 #[test]
 fn a_joiner_is_woken_and_takes_the_value() {

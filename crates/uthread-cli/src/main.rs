@@ -73,7 +73,7 @@ fn parse() -> CommandLine {
     if configured.is_empty() {
         return line;
     }
-    // Behind the names of the program and of the subcommand.
+    // After the names of the program and of the subcommand.
     arguments.splice(2..2, configured);
     CommandLine::parse_from(arguments)
 }

@@ -10,29 +10,34 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use uthread::net::UnixListener;
-use uthread::sleep;
 
 use anyhow::anyhow;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use uthread::net::UnixListener;
+use uthread::sleep;
 
 /// Longest path of a socket: `sun_path` of `unix(7)` without the NUL at its end.
 const PATH_BYTES_MAX: usize = 107;
-/// How long to wait for another server that starts. Whoever keeps the lock for longer does not
-/// start a server.
+/// Maximum time to wait for the lock. A server that starts holds it for less; a process that holds
+/// it for longer uses the directory for something else.
 const LOCK_TIME_MAX: Duration = Duration::from_secs(1);
-const LOCK_STEP: Duration = Duration::from_millis(5);
+/// Pause between two attempts to lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// The file of a listening socket, removed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
-    id: (u64, u64),
+    id: FileId,
 }
 
+/// Device and inode number.
+type FileId = (u64, u64);
+
 impl SocketFile {
+    /// Returns the file at this path, which the caller has created.
     fn of(path: &Path) -> io::Result<SocketFile> {
         Ok(SocketFile {
             path: path.to_owned(),
@@ -52,7 +57,7 @@ impl Drop for SocketFile {
     }
 }
 
-fn id(metadata: &Metadata) -> (u64, u64) {
+fn id(metadata: &Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
 }
 
@@ -116,7 +121,8 @@ fn try_connect(path: &Path) -> rustix::io::Result<()> {
     connect(&socket, &SocketAddrUnix::new(path)?)
 }
 
-/// Locks the directory of the file, if that is possible: some directories cannot be read.
+/// Locks the directory of the file. Returns `None` if it cannot be read, or if another process
+/// keeps the lock.
 fn lock_directory(path: &Path) -> Option<File> {
     let parent = path.parent()?;
     let directory = if parent.as_os_str().is_empty() {
@@ -130,7 +136,7 @@ fn lock_directory(path: &Path) -> Option<File> {
         if start.elapsed() >= LOCK_TIME_MAX {
             return None;
         }
-        sleep(LOCK_STEP);
+        sleep(LOCK_PAUSE);
     }
     Some(directory)
 }

@@ -29,10 +29,12 @@ use crate::{Error, http};
 /// connections that do not fit its queue (128 by default), and the client retries only after a
 /// second.
 const OPENING_MAX: usize = 128;
-/// Descriptors besides the connections: rings, timers, and those that the process has open anyway.
+/// Descriptors that the process has open anyway, such as those of the standard streams.
 const OPEN_FILES_SPARE: u64 = 64;
+/// Descriptors of a worker besides its connections: rings and timers.
 const OPEN_FILES_PER_WORKER: u64 = 8;
-/// The minimum: fibers here go no deeper than formatting a message, and there may be 30,000.
+/// Stack size of a fiber, the minimum of the runtime: the deepest calls format a message, and there
+/// may be 30,000 fibers.
 const STACK_BYTES: usize = 64 * 1024;
 /// Maximum size of the first response, which is kept to compare all others with it.
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -66,7 +68,7 @@ pub struct Crowd {
     plan: Plan,
     driver: String,
     end: End,
-    stations: Vec<Station>,
+    workers: Vec<WorkerHandle>,
     connected: u64,
     /// Failures while opening.
     greeting: Tally,
@@ -91,7 +93,7 @@ impl Stop {
     /// Creates a stop for [`Crowd::connect_with`]. See the example of [`Stop`].
     #[expect(
         clippy::new_without_default,
-        reason = "one that nothing shares stops nothing"
+        reason = "a stop that is not shared has no effect"
     )]
     pub fn new() -> Stop {
         Stop(End::new())
@@ -108,9 +110,9 @@ impl Stop {
     }
 }
 
-/// The handle of a worker.
-struct Station {
-    orders: Option<Sender<Clock>>,
+/// The handle of a worker, which runs the load once for each clock that it receives.
+struct WorkerHandle {
+    clocks: Option<Sender<Clock>>,
     outcomes: Receiver<io::Result<Outcome>>,
     fiber: Option<JoinHandle<()>>,
 }
@@ -155,7 +157,7 @@ impl Crowd {
             plan: plan.clone(),
             driver: runtimes[0].driver().driver().to_string(),
             end: stop.0.clone(),
-            stations: Vec::new(),
+            workers: Vec::new(),
             connected: 0,
             greeting: Tally::default(),
             runtimes,
@@ -196,22 +198,19 @@ impl Crowd {
             usage: Usage::default(),
         };
         let is_answered = self.connected > 0;
-        let stations = || self.stations.iter().filter(|_| is_answered);
-        for station in stations() {
-            if let Some(orders) = &station.orders {
+        let workers = || self.workers.iter().filter(|_| is_answered);
+        for worker in workers() {
+            if let Some(clocks) = &worker.clocks {
                 // A worker that has ended reports the reason below.
-                let _ = orders.send(clock.clone());
+                let _ = clocks.send(clock.clone());
             }
         }
-        for station in stations() {
-            let one = station
-                .outcomes
-                .recv()
-                .map_err(|_| gone())?
-                .map_err(Error::Start)?;
-            outcome.tally.add(one.tally);
-            outcome.served.extend(one.served);
-            outcome.usage = outcome.usage + one.usage;
+        for worker in workers() {
+            let received = worker.outcomes.recv().map_err(|_| worker_panicked())?;
+            let of_worker = received.map_err(Error::Start)?;
+            outcome.tally.add(of_worker.tally);
+            outcome.served.extend(of_worker.served);
+            outcome.usage = outcome.usage + of_worker.usage;
         }
         let measured = if is_answered {
             clock.measured()
@@ -269,23 +268,23 @@ impl Crowd {
         let connections = self.plan.connections.get() as u64;
         let mut greetings = Vec::new();
         for (worker, runtime) in self.runtimes.iter().enumerate() {
-            let (orders, orders_out) = channel();
-            let (outcomes_in, outcomes) = channel();
-            let (greeting_in, greeting) = channel();
+            let (clock_sender, clocks) = channel();
+            let (outcome_sender, outcomes) = channel();
+            let (greeting_sender, greeting) = channel();
             let task = Arc::clone(&task);
             let indices = (worker as u64..connections).step_by(workers);
             let fiber = runtime.spawn(move || {
                 let (mut slots, tally) = worker::connect(&task, indices);
                 let connected = slots.iter().filter(|slot| slot.is_greeted).count();
-                let _ = greeting_in.send((connected as u64, tally));
-                while let Ok(clock) = orders_out.recv() {
+                let _ = greeting_sender.send((connected as u64, tally));
+                while let Ok(clock) = clocks.recv() {
                     let outcome = worker::run(&task, worker, &mut slots, &clock);
-                    let _ = outcomes_in.send(outcome);
+                    let _ = outcome_sender.send(outcome);
                 }
             });
             greetings.push(greeting);
-            self.stations.push(Station {
-                orders: Some(orders),
+            self.workers.push(WorkerHandle {
+                clocks: Some(clock_sender),
                 outcomes,
                 fiber: Some(fiber),
             });
@@ -301,9 +300,10 @@ impl Crowd {
 
 impl Drop for Crowd {
     fn drop(&mut self) {
-        for station in &mut self.stations {
-            station.orders = None;
-            if let Some(fiber) = station.fiber.take() {
+        for worker in &mut self.workers {
+            // The end of its clocks ends the worker.
+            worker.clocks = None;
+            if let Some(fiber) = worker.fiber.take() {
                 // Its panic message has been printed.
                 let _ = fiber.join();
             }
@@ -311,8 +311,8 @@ impl Drop for Crowd {
     }
 }
 
-/// Returns the error of a worker that ended early, which only a panic causes.
-fn gone() -> Error {
+/// Returns the error of a worker that has ended early, which only a panic causes.
+fn worker_panicked() -> Error {
     Error::Start(io::Error::other(
         "a worker has failed; the message is above",
     ))

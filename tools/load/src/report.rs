@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_that_was_the_limit_says_so_and_what_helps() {
+    fn a_generator_that_was_the_limit_is_reported_with_a_remedy() {
         let check = |cpu_ms, waited_ms, late_us: &[u64], expected: &[Saturation]| {
             let report = report(cpu_ms, waited_ms, late_us, &[1]);
             assert_eq!(report.saturated, expected);
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_the_same() {
+    fn json_has_the_same_figures() {
         let report = report(1000, 0, &[2000], &[2]);
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["errors"][0]["kind"], "reset");

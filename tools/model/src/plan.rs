@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_below_the_call_is_kept_by_nobody() {
+    fn a_bound_below_the_call_is_never_kept() {
         let plan = plan("60ms", 59);
         assert_eq!(plan.fewest, None);
         let verdict = plan.verdict();

@@ -176,7 +176,7 @@ impl Port<'_> {
         format!("{indent}{} ", &tokens.source[start..tokens.range(at).end])
     }
 
-    /// Returns the first token of an item's visibility, given the token behind it; the given token
+    /// Returns the first token of an item's visibility, given the token after it; the given token
     /// if there is none.
     fn visibility(&self, at: usize) -> usize {
         let mut first = at;

@@ -15,7 +15,7 @@ pub(super) struct Tree<'a> {
     /// Tokens of the path, without a leading `::`.
     path: Vec<(usize, &'a str)>,
     kind: Kind<'a>,
-    /// The name behind `as`.
+    /// The name after `as`.
     alias: Option<&'a str>,
     /// Source text; of a group, up to the braces.
     text: &'a str,
@@ -113,23 +113,24 @@ impl<'a> Tree<'a> {
 
     /// Returns the text of the tree, reduced to the ported items or to the others.
     pub(super) fn part(&self, ours: bool) -> Option<String> {
-        self.part_below(&[], ours)
+        self.part_after(&[], ours)
     }
 
-    fn part_below(&self, above: &[&str], ours: bool) -> Option<String> {
+    fn part_after(&self, parent: &[&str], ours: bool) -> Option<String> {
         let Kind::Group(elements) = &self.kind else {
-            let is_ours = decide(&self.whole(above)) == Decision::Ours;
+            let is_ours = decide(&self.full_path(parent)) == Decision::Ours;
             return (is_ours == ours).then(|| self.text.to_owned());
         };
-        let path = self.below(above);
+        let path = self.path_after(parent);
         let parts = elements.iter().filter_map(|element| {
-            let part = element.part_below(&path, ours)?;
-            let [before, behind] = element.comments;
+            let part = element.part_after(&path, ours)?;
+            let [before, after] = element.comments;
+            // `use a::self` is no import.
             let needs_braces = element
                 .path
                 .first()
                 .is_some_and(|(_, name)| *name == "self");
-            Some((needs_braces, format!("{before}{part}{behind}")))
+            Some((needs_braces, format!("{before}{part}{after}")))
         });
         let parts: Vec<_> = parts.collect();
         match &parts[..] {
@@ -137,27 +138,30 @@ impl<'a> Tree<'a> {
             [(false, one)] if !one.contains("//") => Some(self.text.to_owned() + one),
             parts => {
                 let parts = parts.iter().map(|(_, part)| part.as_str());
-                Some(format!("{}{{{}}}", self.text, list(parts)))
+                Some(format!("{}{{{}}}", self.text, join(parts)))
             }
         }
     }
 
-    fn visit(&self, above: &[&'a str], see: &mut impl FnMut(&Tree<'a>, &[&str])) {
+    /// Calls `action` for each imported name, with its path.
+    fn visit(&self, parent: &[&'a str], action: &mut impl FnMut(&Tree<'a>, &[&str])) {
         match &self.kind {
             Kind::Group(elements) => {
-                let path = self.below(above);
-                elements.iter().for_each(|it| it.visit(&path, see));
+                let path = self.path_after(parent);
+                elements
+                    .iter()
+                    .for_each(|element| element.visit(&path, action));
             }
-            _ => see(self, &self.whole(above)),
+            _ => action(self, &self.full_path(parent)),
         }
     }
 
     /// Returns the path of the imported item after the root.
-    fn whole<'b>(&self, above: &[&'b str]) -> Vec<&'b str>
+    fn full_path<'b>(&self, parent: &[&'b str]) -> Vec<&'b str>
     where
         'a: 'b,
     {
-        let mut path = self.below(above);
+        let mut path = self.path_after(parent);
         match self.kind {
             Kind::Glob => path.push("*"),
             _ => drop(path.pop_if(|last| *last == "self")),
@@ -165,15 +169,15 @@ impl<'a> Tree<'a> {
         path
     }
 
-    /// Returns the path in front of the braces, after the root.
-    fn below<'b>(&self, above: &[&'b str]) -> Vec<&'b str>
+    /// Appends the path of this branch to that of the braces around it. The root is left out.
+    fn path_after<'b>(&self, parent: &[&'b str]) -> Vec<&'b str>
     where
         'a: 'b,
     {
         let is_root = self.path.first().is_some_and(|(_, name)| *name == "std");
         let own = self.path.iter().map(|(_, name)| *name);
-        let own = own.skip(usize::from(is_root && above.is_empty()));
-        above.iter().copied().chain(own).collect()
+        let own = own.skip(usize::from(is_root && parent.is_empty()));
+        parent.iter().copied().chain(own).collect()
     }
 }
 
@@ -210,8 +214,8 @@ fn elements<'a>(tokens: &Tokens<'a>, at: &mut usize) -> Option<Vec<Tree<'a>>> {
     Some(found)
 }
 
-/// Joins elements with commas, but never puts a comma behind a line comment.
-fn list<'a>(parts: impl Iterator<Item = &'a str>) -> String {
+/// Joins elements with commas. A line comment ends before the comma.
+fn join<'a>(parts: impl Iterator<Item = &'a str>) -> String {
     let ended = parts.map(|part| {
         let last = part.rsplit('\n').next().unwrap_or_default();
         if last.contains("//") {

@@ -194,7 +194,7 @@ impl Scan<'_> {
                 .any(|condition| self.tokens.starts_with(at + 4, condition))
     }
 
-    /// Returns the token behind the item that begins at a token with its attributes.
+    /// Returns the token after the item that begins at a token with its attributes.
     fn item_end(&self, at: usize) -> usize {
         let depth = self.tokens.depth(at);
         let is_end = |index: &usize| {
@@ -212,7 +212,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Looks at a path with at least two names, and returns the token behind it.
+    /// Looks at a path with at least two names, and returns the token after it.
     fn path(&mut self, at: usize) -> usize {
         let mut path = self.tokens.text(at).to_owned();
         if let Some(imported) = self.imported.get(&path) {

@@ -36,7 +36,7 @@ impl<'a> Tokens<'a> {
         self.tokens.len()
     }
 
-    /// Returns the text of a token; empty behind the end.
+    /// Returns the text of a token; empty after the end.
     pub(super) fn text(&self, index: usize) -> &'a str {
         &self.source[self.range(index)]
     }
@@ -46,7 +46,7 @@ impl<'a> Tokens<'a> {
         index.checked_sub(1).map_or("", |index| self.text(index))
     }
 
-    /// Returns the byte range of a token; behind the end an empty range.
+    /// Returns the byte range of a token; after the end an empty range.
     pub(super) fn range(&self, index: usize) -> Range<usize> {
         let end = self.source.len();
         let token = self.tokens.get(index);
@@ -84,7 +84,7 @@ impl<'a> Tokens<'a> {
                     comment = Some(range.start);
                 }
                 TokenTree::Group(group) => self.flatten_group(&group, depth),
-                // The second token, directly behind the first.
+                // The second token, directly after the first.
                 TokenTree::Punct(punct)
                     if punct.as_char() == ':' && colon.take() == Some(range.start) =>
                 {

@@ -130,7 +130,7 @@ pub(crate) struct Ahead<'a> {
     is_at_end: bool,
     /// `true` for a pipe, whose next bytes may not come for a while.
     is_endless: bool,
-    /// An error behind what has been returned.
+    /// An error after what has been returned.
     error: Option<io::Error>,
 }
 
@@ -233,7 +233,7 @@ impl<'a> Ahead<'a> {
 
 impl Read for Ahead<'_> {
     /// Fills the buffer, as a read from a file does: where a binary file is cut off depends on
-    /// that. Less is returned at the end of the file, and behind what a pipe has had.
+    /// that. Less is returned at the end of the file, and after what a pipe has had.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut count = 0;
         while count < buffer.len() && !self.is_at_end {

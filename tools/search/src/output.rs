@@ -48,13 +48,13 @@ struct State {
     is_writing: bool,
     /// The file whose result is being printed in parts.
     held_by: Option<u64>,
-    /// Results of other files that are printed behind it.
+    /// Results of other files that are printed after it.
     behind: Vec<Vec<u8>>,
     /// Size of these results.
     behind_bytes: usize,
     /// The reader of the stream whose lines have been printed last.
     last_stream: Option<u64>,
-    /// Results of files behind one that is still searched, by their positions in the order.
+    /// Results of files after one that is still searched, by their positions in the order.
     early: BTreeMap<u64, Vec<u8>>,
     /// The position of the next file in the order.
     next: u64,

@@ -13,7 +13,7 @@ use crate::output::{Destination, Output};
 /// Lines of a stream are collected up to this size while more are there.
 const STREAM_BYTES: usize = 32 * 1024;
 /// Maximum size of a result that is kept until its file has been searched. A larger one is printed
-/// in parts, and the others behind it.
+/// in parts, and the others after it.
 const KEPT_MAX: usize = 1024 * 1024;
 
 /// Stands for the path of a file in what a printer writes, recognized by its length and address. A

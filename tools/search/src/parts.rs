@@ -1,6 +1,6 @@
 //! Counting lines in a large file: all idle workers search parts of it.
 //!
-//! A part begins and ends with lines. It has the lines that begin behind its own position in the
+//! A part begins and ends with lines. It has the lines that begin after its own position in the
 //! file, up to the position of the next part, and those of the first part begin at once. So each
 //! line belongs to one part, and a worker needs no other part to find its lines.
 
@@ -23,9 +23,9 @@ use crate::search::Search;
 /// The distance of the parts: what a worker reads stays in the cache of its CPU until it is
 /// searched.
 const PART_BYTES: usize = 256 * 1024;
-/// Read behind a part, for the end of its last line.
+/// Read after a part, for the end of its last line.
 const TAIL_BYTES: usize = 4 * 1024;
-/// Maximum length of the last line of a part behind the part.
+/// Maximum length of the last line of a part after the part.
 const TAIL_BYTES_MAX: usize = 64 * 1024;
 /// Minimum size of a file that is searched in parts. One worker has searched a smaller one before
 /// another has woken up.
@@ -157,7 +157,7 @@ impl Parts<'_> {
             searcher.search_slice(self.matcher, &buffer[lines], &mut counter)?;
             state.lines.fetch_add(counter.lines, Ordering::Relaxed);
             if self.any && counter.lines > 0 {
-                // A stream finds no match where it has read the byte of a binary file behind it.
+                // A stream finds no match where it has read the byte of a binary file after it.
                 state.stop_at(match self.binary {
                     Some(_) => position + BEHIND_MATCH_BYTES,
                     None => 0,
@@ -230,7 +230,7 @@ impl State {
     }
 }
 
-/// Returns the end of the first line that ends behind the part.
+/// Returns the end of the first line that ends after the part.
 fn line_end(text: &[u8]) -> Option<usize> {
     let behind = text.get(PART_BYTES..)?;
     Some(PART_BYTES + memchr(b'\n', behind)? + 1)

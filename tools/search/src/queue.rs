@@ -6,16 +6,17 @@ use std::sync::PoisonError;
 
 use uthread::sync::{Condvar, Mutex, MutexGuard};
 
-/// Maximum number of files that a reader takes at once: few, so that the readers end at the same
-/// time, and enough for one lock per some files.
+/// Maximum number of files that a reader takes at once: few, so that all readers end at about the
+/// same time, and more than one, so that not each file takes the lock.
 const FILES_AT_ONCE: usize = 4;
 
 /// Work that readers take from each other.
 pub(crate) struct Queue<D, F> {
     state: Mutex<State<D, F>>,
     changed: Condvar,
-    /// Readers take the newest directories and files, which bounds the queue by the depth of the
-    /// tree, or the oldest, in the order of the output.
+    /// `true` if readers take the newest files, which bounds the queue by the depth of the tree;
+    /// `false` if they take the oldest, in the order of the output. Of the directories, they take
+    /// the newest.
     newest_first: bool,
 }
 
@@ -57,7 +58,7 @@ impl<D, F> Queue<D, F> {
     }
 
     /// Adds work. Readers take the last of the directories first, and files before directories.
-    /// Returns the number of readers that could do with it at once, without those that have waited.
+    /// Wakes readers that wait, and returns how many more readers would have work.
     pub(crate) fn add(&self, directories: Vec<D>, files: Vec<F>) -> usize {
         let added = directories.len() + files.len().div_ceil(FILES_AT_ONCE);
         let mut state = self.lock();
@@ -72,13 +73,14 @@ impl<D, F> Queue<D, F> {
         added - woken
     }
 
-    /// Takes work that is there, without waiting.
+    /// Takes work without waiting. Returns `None` if there is none.
     pub(crate) fn try_take(&self) -> Option<Work<D, F>> {
         let mut state = self.lock();
         self.pop(&mut state)
     }
 
-    /// Waits for work. Returns `None` once all participants are done or the search is stopped.
+    /// Waits for work, as a participant that adds none meanwhile. Returns `None` once all
+    /// participants are done or the search is stopped.
     pub(crate) fn take(&self) -> Option<Work<D, F>> {
         let mut state = self.lock();
         state.busy -= 1;

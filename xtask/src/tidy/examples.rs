@@ -118,7 +118,7 @@ mod tests {
 
     const ROOT: &str = "crates/uthread/src/lib.rs";
 
-    /// Plants `code` behind a function with an example, and expects one finding per entry: the line
+    /// Plants `code` after a function with an example, and expects one finding per entry: the line
     /// after that function, and the item without an example.
     fn plant_code(code: &str, expected: &[(usize, &str)]) {
         let good = "//! A.\n\n/// ```\n/// uthread::run(|| uthread::Pool::new().size());\n/// ```\npub fn run(options: &Options) {}\n\n";

@@ -47,7 +47,7 @@ impl Source {
         source
     }
 
-    /// Returns the text of a token; empty behind the end.
+    /// Returns the text of a token; empty after the end.
     pub(crate) fn text(&self, index: usize) -> &str {
         self.tokens.get(index).map_or("", |token| &token.text)
     }
@@ -75,8 +75,8 @@ impl Source {
         })
     }
 
-    /// Returns the indices where the elements of a list begin: behind its opening bracket, and
-    /// behind each comma that is not in a nested list.
+    /// Returns the indices where the elements of a list begin: after its opening bracket, and
+    /// after each comma that is not in a nested list.
     pub(crate) fn elements(&self, open: usize) -> Vec<usize> {
         let mut starts = vec![open + 1];
         let mut index = open + 1;
@@ -89,7 +89,7 @@ impl Source {
         starts
     }
 
-    /// Returns the index behind a token, or behind the partner of an opening bracket.
+    /// Returns the index after a token, or after the partner of an opening bracket.
     pub(crate) fn after(&self, index: usize) -> usize {
         self.tokens[index].close.max(index) + 1
     }

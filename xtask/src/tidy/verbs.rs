@@ -5,12 +5,12 @@ use super::Finding;
 use super::language::doc_line;
 use super::tree::Tree;
 
-/// First words that end like such a verb.
-const OTHERS: [&str; 7] = [
+/// First words that end in "s" like a verb, and are none.
+const NO_VERBS: [&str; 7] = [
     "Always", "As", "Bytes", "Its", "Previous", "Seconds", "This",
 ];
 
-/// First words of a reason.
+/// First words of a reason for a value, which the documentation of a constant does not start with.
 const REASONS: [&str; 18] = [
     "Above", "Below", "Beyond", "Enough", "Far", "Few", "Fewer", "Larger", "Less", "Long",
     "Longer", "More", "Short", "Shorter", "Smaller", "Too", "When", "Where",
@@ -81,8 +81,9 @@ fn is_doc(line: &str) -> bool {
 
 /// Removes the attributes at the end of these lines.
 fn without_attributes<'a, 'b>(mut lines: &'b [&'a str]) -> &'b [&'a str] {
-    let ends = |line: &&str| line.ends_with(']') && !line.starts_with("//") && !is_doc(line);
-    while lines.last().is_some_and(ends)
+    let ends_attribute =
+        |line: &&str| line.ends_with(']') && !line.starts_with("//") && !is_doc(line);
+    while lines.last().is_some_and(ends_attribute)
         && let Some(start) = lines.iter().rposition(|line| line.starts_with("#["))
     {
         lines = &lines[..start];
@@ -96,7 +97,7 @@ fn first_word(text: &str) -> &str {
 }
 
 fn is_verb(word: &str) -> bool {
-    word.starts_with(char::is_uppercase) && word.ends_with('s') && !OTHERS.contains(&word)
+    word.starts_with(char::is_uppercase) && word.ends_with('s') && !NO_VERBS.contains(&word)
 }
 
 #[cfg(test)]

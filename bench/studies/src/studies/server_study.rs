@@ -27,7 +27,7 @@ pub(super) const OURS: [(&str, &[&str]); 5] = [
     ("uthread epoll", &["--driver", "epoll"]),
     ("uthread threads", &["--driver", "threads"]),
 ];
-/// The last is no runtime: a loop around epoll, and nothing else.
+/// Peers, by name. The last one is no runtime: it is a loop around epoll, and nothing else.
 pub(super) const PEERS: [&str; 7] = ["tokio", "go", "monoio", "compio", "may", "threads", "floor"];
 
 /// Time to start a server, to connect, and to wait for a quiet machine.
@@ -68,16 +68,17 @@ pub(super) fn metrics_with_memory() -> Vec<Metric> {
 pub(super) struct Measured {
     pub(super) report: Report,
     pub(super) usage: Usage,
-    /// Before the connections were opened, and after the load while they are open and idle.
+    /// Memory before the connections were opened, and after the load while they are open and idle.
     memory: [Memory; 2],
     connections: u32,
-    /// Per answer; `NAN` where they were not counted.
+    /// Number per answer; `NAN` where system calls were not counted.
     system_calls: f64,
+    /// Number per answer.
     switches: f64,
 }
 
 impl Measured {
-    /// Returns the figures of [`metrics`].
+    /// Returns the figures of [`metrics`], in that order.
     pub(super) fn figures(&self) -> Vec<f64> {
         let report = &self.report;
         let per_answer_us = |ns: f64| ns / 1e3 / report.answered as f64;
@@ -111,7 +112,7 @@ impl Measured {
         }
     }
 
-    /// Returns the figures of [`metrics_with_memory`].
+    /// Returns the figures of [`metrics_with_memory`], in that order.
     pub(super) fn taken_with_memory(self) -> Taken {
         let [before, after] = &self.memory;
         let memory = after.since(before, self.connections);
@@ -162,7 +163,7 @@ pub(super) fn measure(
 /// The echo servers of a study.
 pub(super) struct EchoServers {
     pub(super) subjects: Vec<Subject>,
-    /// `None` for a missing one.
+    /// The program of each subject; `None` if it is missing.
     programs: Vec<Option<Program>>,
     quiet_wait: Duration,
 }
@@ -200,18 +201,21 @@ impl EchoServers {
         })
     }
 
-    /// Measures a server of its own, so that what it has misjudged at its start, such as its amount
-    /// of work, stays in one round.
+    /// Starts a server and measures it. Each round has a server of its own, so that a calibration
+    /// that was wrong at its start affects one round only.
     pub(super) fn measure(&self, subject: usize, task: &Task, counts: bool) -> Result<Measured> {
-        let program = self.programs[subject].as_ref().context("it is missing")?;
+        let program = self.programs[subject]
+            .as_ref()
+            .context("the program is missing")?;
         let name = &self.subjects[subject].name;
-        limits::check(u64::from(task.load.connections), name.ends_with("threads"))?;
+        let has_threads = name.ends_with("threads");
+        limits::check(u64::from(task.load.connections), has_threads)?;
         if task.compute_us > 0 {
             // A server calibrates its work when it starts, which needs a quiet machine too.
             wait_until_quiet(None, self.quiet_wait)?;
         }
-        let numbers = [task.workers as u64, task.compute_us].map(|number| number.to_string());
-        let arguments = ["echo", "0", &numbers[0], &numbers[1]];
+        let (any_port, workers) = ("0", task.workers.to_string());
+        let arguments = ["echo", any_port, &workers, &task.compute_us.to_string()];
         let server = Server::start_peer(program, &task.split.server_cpus, &arguments)
             .with_context(|| format!("start {name}"))?;
         measure(&server, &task.split, &task.load, self.quiet_wait, counts)

@@ -227,7 +227,7 @@ impl Simulation {
     /// Lets one worker take one turn, or wake up. With all of them asleep, time passes first.
     fn step(&mut self) {
         let Some(next) = self.next_at() else {
-            panic!("every worker sleeps for ever: a wake-up was lost");
+            panic!("every worker sleeps forever: a wake-up was lost");
         };
         let mut world = self.world.borrow_mut();
         let clock = world.clock();

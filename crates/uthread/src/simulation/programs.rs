@@ -190,7 +190,7 @@ fn an_interval_keeps_its_pace_however_late_it_is_asked() {
 }
 
 #[test]
-fn a_park_ends_with_its_time_or_an_unpark() {
+fn a_park_ends_at_its_timeout_or_by_an_unpark() {
     under_seeds(|seed, mode| {
         Simulation::new(seed, 2, mode).run(move || {
             let parkers: Vec<_> = (0..8)

@@ -54,7 +54,7 @@ impl Outside {
     }
 }
 
-/// Waits for anything, for ever.
+/// Waits for anything, forever.
 fn wait_for_ever(choices: &mut Choices, outside: &Outside) {
     let (_sender, receiver) = mpsc::channel::<()>();
     loop {
@@ -76,7 +76,7 @@ fn wait_for_ever(choices: &mut Choices, outside: &Outside) {
 }
 
 fn is_cancelled<T>(fiber: JoinHandle<T>) -> bool {
-    assert!(fiber.is_finished(), "its joiner would wait for ever");
+    assert!(fiber.is_finished(), "its joiner would wait forever");
     fiber.join().is_err_and(|payload| payload.is::<Cancelled>())
 }
 

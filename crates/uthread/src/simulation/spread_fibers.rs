@@ -63,7 +63,7 @@ fn no_connection_is_lost_when_the_runtime_ends() {
         simulation.step_some(100);
         simulation.shut_down();
         for connection in connections.lock().unwrap().drain(..) {
-            assert!(connection.is_finished(), "its joiner would wait for ever");
+            assert!(connection.is_finished(), "its joiner would wait forever");
         }
     });
 }

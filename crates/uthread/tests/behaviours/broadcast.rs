@@ -25,11 +25,11 @@ behaviours![
             a_waiting_receiver_learns_that_the_last_sender_is_gone,
             without_receivers_the_value_comes_back,
             a_subscriber_receives_values_sent_after_it_subscribed,
-            a_wait_ends_with_its_time,
+            a_wait_ends_at_its_timeout,
             a_value_is_dropped_with_its_last_receiver,
             a_clone_may_use_the_channel,
-            a_value_is_one_event_of_a_choice,
-            a_capacity_of_nothing_panics
+            a_value_can_be_selected,
+            a_capacity_of_zero_panics
         ]
     ),
     (
@@ -45,47 +45,55 @@ fn receive_all<T: Clone>(mut receiver: Receiver<T>) -> Vec<T> {
         match receiver.recv() {
             Ok(value) => values.push(value),
             Err(RecvError::Closed) => return values,
-            Err(RecvError::Lagged(missed)) => panic!("{missed} are lost"),
+            Err(RecvError::Lagged(missed)) => panic!("{missed} values are lost"),
         }
     }
 }
 
 fn every_receiver_gets_every_value(place: Place) {
+    const VALUES: usize = 200;
+    const RECEIVERS: usize = 5;
     mixed(place, |sending, receiving| {
-        let (sender, receiver) = channel(200);
-        let mut receivers: Vec<_> = (0..4).map(|_| sender.subscribe()).collect();
-        receivers.push(receiver);
+        let (sender, receiver) = channel(VALUES);
+        let others = (1..RECEIVERS).map(|_| sender.subscribe());
+        let receivers: Vec<_> = others.chain([receiver]).collect();
         let received: Vec<_> = receivers
             .into_iter()
             .map(|receiver| receiving.start(move || receive_all(receiver)))
             .collect();
-        let sent = sending.start(move || (0..200).for_each(|n| assert_eq!(sender.send(n), Ok(5))));
+        let sent = sending.start(move || {
+            for number in 0..VALUES {
+                assert_eq!(sender.send(number), Ok(RECEIVERS));
+            }
+        });
         sent.join();
         for received in received {
-            assert_eq!(received.join(), (0..200).collect::<Vec<_>>());
+            assert!(received.join().into_iter().eq(0..VALUES));
         }
     });
 }
 
 fn many_senders_keep_their_order(place: Place) {
+    const SENDERS: usize = 4;
+    const VALUES_EACH: usize = 50;
     mixed(place, |sending, receiving| {
-        let (sender, receiver) = channel(4 * 50);
+        let (sender, receiver) = channel(SENDERS * VALUES_EACH);
         let other = sender.subscribe();
         let received =
             [receiver, other].map(|receiver| receiving.start(move || receive_all(receiver)));
-        let senders: Vec<_> = (0..4)
+        let senders: Vec<_> = (0..SENDERS)
             .map(|from| {
                 let sender = sender.clone();
-                sending.start(move || (0..50).all(|n| sender.send((from, n)).is_ok()))
+                sending.start(move || (0..VALUES_EACH).all(|n| sender.send((from, n)).is_ok()))
             })
             .collect();
         drop(sender);
         assert!(senders.into_iter().all(Running::join));
         let [first, second] = received.map(Running::join);
-        assert_eq!(first, second, "all see one order");
-        for from in 0..4 {
+        assert_eq!(first, second, "the receivers see different orders");
+        for from in 0..SENDERS {
             let own = first.iter().filter(|value| value.0 == from);
-            assert!(own.map(|value| value.1).eq(0..50));
+            assert!(own.map(|value| value.1).eq(0..VALUES_EACH));
         }
     });
 }
@@ -155,7 +163,7 @@ fn a_subscriber_receives_values_sent_after_it_subscribed(place: Place) {
     });
 }
 
-fn a_wait_ends_with_its_time(place: Place) {
+fn a_wait_ends_at_its_timeout(place: Place) {
     mixed(place, |sending, receiving| {
         let (sender, mut receiver) = channel(1);
         let receiver = receiving.start(move || {
@@ -191,7 +199,11 @@ fn a_value_is_dropped_with_its_last_receiver(place: Place) {
         assert_eq!(dropped(), 2);
         let value = Arc::new(Counted(Arc::clone(&drops)));
         assert!(sender.send(value).is_ok());
-        assert_eq!(dropped(), 2, "there is room");
+        assert_eq!(
+            dropped(),
+            2,
+            "a value was dropped, though the channel has room for both"
+        );
         drop(first);
         assert_eq!(dropped(), 4);
     });
@@ -221,7 +233,7 @@ fn a_clone_may_use_the_channel(place: Place) {
     });
 }
 
-fn a_value_is_one_event_of_a_choice(place: Place) {
+fn a_value_can_be_selected(place: Place) {
     mixed(place, |sending, receiving| {
         let (sender, mut receiver) = channel(8);
         let (other, mut silent) = channel::<i32>(8);
@@ -245,12 +257,12 @@ fn a_value_is_one_event_of_a_choice(place: Place) {
         sending
             .start(move || assert!((1..=8).all(|n| sender.send(n).is_ok())))
             .join();
-        assert_eq!(received.join(), (36, RecvError::Closed));
+        assert_eq!(received.join(), ((1..=8).sum(), RecvError::Closed));
         drop(other);
     });
 }
 
-fn a_capacity_of_nothing_panics(place: Place) {
+fn a_capacity_of_zero_panics(place: Place) {
     place.run(|| {
         assert!(std::panic::catch_unwind(|| drop(channel::<i32>(0))).is_err());
     });
@@ -277,6 +289,7 @@ fn the_end_of_the_runtime_unwinds_waiters(place: Place) {
     let timed = place.spawn_waiting(&runtime, move || other.recv_timeout(HANG));
     drop(runtime);
     assert!(is_cancelled(waiting));
+    // A wait with a timeout returns its own error early, and is not unwound.
     assert_eq!(timed.join().unwrap(), Err(RecvTimeoutError::Timeout));
     assert_eq!(sender.send(()), Err(SendError(())));
 }

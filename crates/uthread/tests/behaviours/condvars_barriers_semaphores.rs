@@ -17,12 +17,12 @@ behaviours![
         [
             two_sides_take_turns,
             all_are_notified,
-            a_wait_ends_with_its_time,
+            a_wait_ends_at_its_timeout,
             enough_fibers_pass_a_barrier_together,
             no_more_have_permits_than_there_are,
             permits_that_are_kept_or_added_change_the_bound,
             an_owned_permit_may_go_anywhere,
-            a_wait_for_permits_ends_with_its_time
+            a_wait_for_permits_ends_at_its_timeout
         ]
     ),
     (
@@ -90,7 +90,7 @@ fn all_are_notified(place: Place) {
     });
 }
 
-fn a_wait_ends_with_its_time(place: Place) {
+fn a_wait_ends_at_its_timeout(place: Place) {
     place.run(|| {
         let (mutex, changed) = (Mutex::new(1), Condvar::new());
         let begin = Instant::now();
@@ -194,7 +194,7 @@ fn an_owned_permit_may_go_anywhere(place: Place) {
     });
 }
 
-fn a_wait_for_permits_ends_with_its_time(place: Place) {
+fn a_wait_for_permits_ends_at_its_timeout(place: Place) {
     place.run(|| {
         let semaphore = Semaphore::new(1);
         let begin = Instant::now();

@@ -68,7 +68,7 @@ fn a_clone_converted_to_std_leaves_send_file_waiting_as_before(place: Place) {
         let flags = rustix::fs::fcntl_getfl(&native)?;
         assert!(!flags.contains(OFlags::NONBLOCK), "a converted clone waits");
         drop(native);
-        // An only worker must serve the receiver too: a sender that blocks it waits for ever.
+        // An only worker must serve the receiver too: a sender that blocks it waits forever.
         let sending = spawn(move || sender.send_file(&file, 0, LENGTH));
         let received = io::copy(&mut receiver, &mut io::sink())?;
         assert_eq!(sending.join().unwrap()?, LENGTH);

@@ -186,7 +186,7 @@ fn an_unpark_before_the_park_is_remembered(place: Place) {
 }
 
 /// Catches a join, a scope or a blocking call that swallows the wake-ups that come while it waits:
-/// a park after it waited for ever.
+/// a park after it waited forever.
 fn an_unpark_during_another_wait_is_remembered(place: Place) {
     on_each(place, || {
         let own = current();
@@ -291,7 +291,7 @@ fn a_fiber_that_the_running_one_wakes_is_the_next(place: Place) {
     });
 }
 
-/// Catches two fibers that keep their worker to themselves by waking each other for ever.
+/// Catches two fibers that keep their worker to themselves by waking each other forever.
 fn two_fibers_that_wake_each_other_leave_turns_to_others(place: Place) {
     place.run(|| {
         let turns = AtomicUsize::new(0);

@@ -23,10 +23,7 @@ behaviours![
         &[OUTSIDE, THREADS, OWN_TLS],
         [workers_are_named_and_numbered]
     ),
-    (
-        ON_ONE_WORKER,
-        [the_default_names_say_whose_threads_they_are]
-    ),
+    (ON_ONE_WORKER, [the_default_thread_names_start_with_uthread]),
     (
         IN_FIBERS,
         [
@@ -147,7 +144,7 @@ fn see_names_and_numbers(place: Place) {
     );
 }
 
-fn the_default_names_say_whose_threads_they_are(place: Place) {
+fn the_default_thread_names_start_with_uthread(place: Place) {
     let runtime = place.runtime();
     let name = || std::thread::current().name().map(str::to_owned);
     assert_eq!(runtime.run(name).as_deref(), Some("uthread-0"));

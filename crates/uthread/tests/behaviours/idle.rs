@@ -36,7 +36,7 @@ behaviours![
             after_a_call_cancelled_at_its_deadline,
             after_the_timeout_of_a_socket,
             after_a_scope_has_failed,
-            after_a_choice,
+            after_a_selection,
             after_a_dropped_request,
         ]
     ),
@@ -97,7 +97,7 @@ fn await_idleness(runtime: &Runtime, after: &str) {
     }
 }
 
-/// A call that waits for ever, and what it waits for.
+/// A call that waits forever, and what it waits for.
 struct Call {
     name: &'static str,
     call: Box<dyn FnOnce() -> io::Result<()> + Send>,
@@ -283,7 +283,7 @@ fn after_a_scope_has_failed(place: Place) {
     });
 }
 
-fn after_a_choice(place: Place) {
+fn after_a_selection(place: Place) {
     alone(|| {
         let runtime = place.runtime();
         let (lasting, _peer) = lasting_pair(&runtime);
@@ -300,7 +300,7 @@ fn after_a_choice(place: Place) {
                 }
             };
             let _ = runtime.run(|| timeout(deadline, choose));
-            await_idleness(&runtime, "a choice");
+            await_idleness(&runtime, "a selection");
         }
     });
 }

@@ -16,26 +16,26 @@ behaviours![
     (
         EVERYWHERE,
         [
-            a_lock_keeps_other_handles_away_and_not_its_clones,
-            shared_locks_keep_only_exclusive_ones_away,
-            a_lock_and_one_of_std_exclude_each_other,
+            a_lock_excludes_other_handles_but_not_its_clones,
+            shared_locks_exclude_only_exclusive_ones,
+            locks_of_std_and_of_this_crate_exclude_each_other,
             a_waiter_gets_the_lock_when_it_is_released,
             a_waiter_for_a_shared_lock_gets_it_when_it_is_released,
-            one_at_a_time_has_the_lock
+            a_lock_has_one_owner_at_a_time
         ]
     ),
-    (ON_WORKERS, [waiters_leave_the_threads_to_the_owner]),
+    (ON_WORKERS, [waiters_occupy_no_thread_that_the_owner_needs]),
     (
         IN_FIBERS,
         [
-            waiters_are_refused_when_the_runtime_is_dropped,
+            waiters_are_cancelled_when_the_runtime_is_dropped,
             a_cancelled_fiber_can_still_release_its_lock
         ]
     ),
 ];
 
-/// Number of files, above that of the threads of the pool.
-const MANY: usize = 70;
+/// Number of fibers that wait for a lock: more than the pool has threads, of which there are 64.
+const WAITERS: usize = 70;
 
 /// Creates a file, and opens handles to it that are independent of each other.
 fn handles<const COUNT: usize>() -> (NamedTempFile, [File; COUNT]) {
@@ -48,7 +48,7 @@ fn is_taken(result: Result<(), TryLockError>) -> bool {
     matches!(result, Err(TryLockError::WouldBlock))
 }
 
-fn a_lock_keeps_other_handles_away_and_not_its_clones(place: Place) {
+fn a_lock_excludes_other_handles_but_not_its_clones(place: Place) {
     place.run(|| {
         let (_file, [owner, other]) = handles();
         owner.lock().unwrap();
@@ -58,7 +58,7 @@ fn a_lock_keeps_other_handles_away_and_not_its_clones(place: Place) {
         assert!(is_taken(other.try_lock()) && is_taken(other.try_lock_shared()));
         let refused: io::Result<()> = other.try_lock().map_err(io::Error::from);
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::WouldBlock);
-        // Neither who closes a clone releases it, nor who has none.
+        // Neither closing a clone nor unlocking another handle releases the lock.
         drop(clone);
         other.unlock().unwrap();
         assert!(is_taken(other.try_lock()));
@@ -69,7 +69,7 @@ fn a_lock_keeps_other_handles_away_and_not_its_clones(place: Place) {
     });
 }
 
-fn shared_locks_keep_only_exclusive_ones_away(place: Place) {
+fn shared_locks_exclude_only_exclusive_ones(place: Place) {
     place.run(|| {
         let (_file, [one, two, three]) = handles();
         one.lock_shared().unwrap();
@@ -84,7 +84,7 @@ fn shared_locks_keep_only_exclusive_ones_away(place: Place) {
     });
 }
 
-fn a_lock_and_one_of_std_exclude_each_other(place: Place) {
+fn locks_of_std_and_of_this_crate_exclude_each_other(place: Place) {
     place.run(|| {
         let (file, [ours]) = handles();
         file.as_file().lock().unwrap();
@@ -118,33 +118,35 @@ fn a_waiter_for_a_shared_lock_gets_it_when_it_is_released(place: Place) {
     });
 }
 
-fn one_at_a_time_has_the_lock(place: Place) {
+fn a_lock_has_one_owner_at_a_time(place: Place) {
     place.run(|| {
-        let (file, []) = handles();
+        const FIBERS: u32 = 10;
+        let file = NamedTempFile::new().unwrap();
         let (inside, entered) = (AtomicBool::new(false), AtomicU32::new(0));
         uthread::scope(|scope| {
-            for _ in 0..10 {
+            for _ in 0..FIBERS {
                 scope.spawn(|| {
                     let handle = File::open(file.path()).unwrap();
                     handle.lock().unwrap();
-                    assert!(!inside.swap(true, Ordering::Relaxed));
+                    let has_another = inside.swap(true, Ordering::Relaxed);
+                    assert!(!has_another, "two fibers have the lock");
                     uthread::yield_now();
                     inside.store(false, Ordering::Relaxed);
                     entered.fetch_add(1, Ordering::Relaxed);
                 });
             }
         });
-        assert_eq!(entered.into_inner(), 10);
+        assert_eq!(entered.into_inner(), FIBERS);
     });
 }
 
-fn waiters_leave_the_threads_to_the_owner(place: Place) {
+fn waiters_occupy_no_thread_that_the_owner_needs(place: Place) {
     place.run(|| {
         let (file, [owner]) = handles();
         owner.lock().unwrap();
         let asked = AtomicU32::new(0);
         uthread::scope(|scope| {
-            for _ in 0..MANY {
+            for _ in 0..WAITERS {
                 scope.spawn(|| {
                     let handle = File::open(file.path()).unwrap();
                     assert!(is_taken(handle.try_lock_shared()));
@@ -152,10 +154,10 @@ fn waiters_leave_the_threads_to_the_owner(place: Place) {
                     handle.lock_shared().unwrap();
                 });
             }
-            while asked.load(Ordering::Relaxed) < MANY as u32 {
+            while asked.load(Ordering::Relaxed) < WAITERS as u32 {
                 uthread::yield_now();
             }
-            // Needs a thread of the pool, after which all of them have asked for one.
+            // `set_len` takes a thread of the pool, after all waiters would have taken theirs.
             owner.set_len(10).unwrap();
             owner.unlock().unwrap();
         });
@@ -163,7 +165,7 @@ fn waiters_leave_the_threads_to_the_owner(place: Place) {
     });
 }
 
-fn waiters_are_refused_when_the_runtime_is_dropped(place: Place) {
+fn waiters_are_cancelled_when_the_runtime_is_dropped(place: Place) {
     let (file, [owner]) = handles();
     owner.lock().unwrap();
     let runtime = place.runtime();

@@ -26,7 +26,7 @@ behaviours![
             waiting_senders_get_their_values_back_when_the_last_receiver_goes,
             a_receiver_that_gives_up_leaves_values_to_others,
             a_bound_is_kept,
-            a_wait_ends_with_its_time,
+            a_wait_ends_at_its_timeout,
             every_value_is_dropped_once,
             selections_meet_at_a_rendezvous,
             an_ended_selection_leaves_values_to_others
@@ -43,7 +43,7 @@ const BOUNDS: [usize; 4] = [0, 1, 3, usize::MAX];
 const SENDERS: usize = 4;
 const VALUES: usize = 100;
 
-/// Receives to the end: alone, by iterators, or as an event of a choice.
+/// Receives to the end: alone, by iterators, or as an arm of a selection.
 fn receive_all<T>(receiver: &Receiver<T>, how: usize) -> Vec<T> {
     let (_never, silent) = channel::<()>();
     let mut values = Vec::new();
@@ -66,7 +66,7 @@ fn receive_all<T>(receiver: &Receiver<T>, how: usize) -> Vec<T> {
     }
 }
 
-/// Sends values with the number of the sender: alone, with a timeout, or as an event of a choice.
+/// Sends values with the number of the sender: alone, with a timeout, or as an arm of a selection.
 fn send_all(sender: &Sender<(usize, usize)>, from: usize) {
     for number in 0..VALUES {
         match from % 3 {
@@ -202,7 +202,7 @@ fn a_bound_is_kept(place: Place) {
     });
 }
 
-fn a_wait_ends_with_its_time(place: Place) {
+fn a_wait_ends_at_its_timeout(place: Place) {
     place.run(|| {
         let (sender, receiver) = sync_channel(0);
         let start = Instant::now();

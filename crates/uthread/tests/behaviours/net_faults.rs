@@ -239,7 +239,7 @@ fn failed_and_ended_connections_leave_no_descriptor(place: Place) {
 /// The last message of a cancelled fiber: its errno, and the buffer that it had lent.
 type Farewell = (Errno, [u8; 4]);
 
-/// One call that waits for ever, made by a fiber.
+/// One call that waits forever, made by a fiber.
 type Wait = Box<dyn FnOnce(&mut [u8; 4]) -> io::Result<()> + Send>;
 
 /// Returns every call of the network that waits, on sockets on which nothing happens, and the

@@ -44,7 +44,7 @@ behaviours![
     (IN_FIBERS, [a_signal_to_a_worker_does_not_reach_its_fibers]),
 ];
 
-/// Sees that `call` takes as long as the timeout, and not for ever.
+/// Sees that `call` takes as long as the timeout, and not forever.
 #[track_caller]
 fn takes<T>(timeout: Duration, call: impl FnOnce() -> T) -> T {
     let start = Instant::now();

@@ -31,7 +31,7 @@ behaviours![
             every_value_is_dropped_once,
             a_panic_of_a_dropped_value_passes_through_as_with_mpsc,
             a_second_panic_ends_the_process,
-            the_value_is_one_event_of_a_choice,
+            the_value_can_be_selected,
             the_ends_have_the_traits_of_the_standard_library
         ]
     ),
@@ -212,7 +212,7 @@ fn a_second_panic_ends_the_process(place: Place) {
     );
 }
 
-fn the_value_is_one_event_of_a_choice(place: Place) {
+fn the_value_can_be_selected(place: Place) {
     mixed(place, |sending, receiving| {
         let (sender, mut receiver) = channel();
         let (other, mut silent) = channel::<i32>();

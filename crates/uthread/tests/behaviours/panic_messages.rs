@@ -23,14 +23,14 @@ behaviours![
             a_fiber_without_a_name_is_named_by_its_number,
             a_hook_that_was_there_before_is_called,
             a_hook_that_comes_later_replaces_it,
-            a_runtime_may_start_in_the_midst_of_a_panic,
-            a_message_that_nobody_reads_harms_nobody,
+            a_runtime_may_start_during_a_panic,
+            a_message_without_a_reader_is_harmless,
             a_hook_may_wait_while_others_panic,
             a_hook_that_comes_later_may_wait_while_others_panic,
             a_hook_may_use_up_its_turn
         ]
     ),
-    (ON_A_THREAD, [a_thread_that_is_no_fiber_says_what_it_did]),
+    (ON_A_THREAD, [the_panic_of_a_plain_thread_names_the_thread]),
 ];
 
 /// The line in which `fail` spawns.
@@ -121,7 +121,7 @@ fn a_hook_that_comes_later_replaces_it(place: Place) {
     assert_eq!(said(&output), "own bee\n");
 }
 
-fn a_runtime_may_start_in_the_midst_of_a_panic(place: Place) {
+fn a_runtime_may_start_during_a_panic(place: Place) {
     struct Starts(Place);
     impl Drop for Starts {
         fn drop(&mut self) {
@@ -147,7 +147,7 @@ fn a_runtime_may_start_in_the_midst_of_a_panic(place: Place) {
     );
 }
 
-fn a_message_that_nobody_reads_harms_nobody(place: Place) {
+fn a_message_without_a_reader_is_harmless(place: Place) {
     alone(|| {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
@@ -228,7 +228,7 @@ fn a_hook_that_comes_later_may_wait_while_others_panic(place: Place) {
     assert_eq!(said(&output), "all said\n");
 }
 
-fn a_thread_that_is_no_fiber_says_what_it_did(_: Place) {
+fn the_panic_of_a_plain_thread_names_the_thread(_: Place) {
     let Some(output) = child() else {
         drop(Runtime::builder().driver(Driver::Epoll).build().unwrap());
         let thread = thread::Builder::new().name("plain".into());

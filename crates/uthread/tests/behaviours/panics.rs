@@ -19,18 +19,18 @@ behaviours![
     (
         EVERYWHERE,
         [
-            join_returns_whatever_was_thrown,
+            join_returns_the_payload_of_a_panic,
             a_panic_passes_through_suspensions_and_runs_destructors,
             a_panic_is_caught_where_the_fiber_catches_it,
             a_panic_of_a_blocking_call_is_the_callers,
             a_scope_joins_its_fibers_before_it_panics,
-            the_scopes_own_panic_goes_before_those_of_its_fibers,
+            the_panic_of_a_scope_precedes_those_of_its_fibers,
             a_panic_in_an_inner_scope_reaches_the_outer_one,
-            a_payload_that_panics_when_dropped_harms_nobody,
-            a_value_that_panics_when_dropped_harms_nobody,
+            a_payload_that_panics_when_dropped_is_harmless,
+            a_value_that_panics_when_dropped_is_harmless,
             a_capture_that_panics_when_dropped_is_the_fibers_panic,
             a_panic_that_is_over_is_not_taken_for_one_of_the_next_fiber,
-            a_panic_is_that_of_its_fiber_and_of_no_other
+            only_the_fiber_that_panics_is_panicking
         ]
     ),
     (ON_ONE_WORKER, [a_capture_that_panics_harms_no_shutdown]),
@@ -66,24 +66,22 @@ fn caught<T>(call: impl FnOnce() -> T) -> Result<T, Box<dyn std::any::Any + Send
     catch_unwind(AssertUnwindSafe(call))
 }
 
-/// Asserts that fibers still run, in turn on each worker.
-fn all_is_well() {
+/// Asserts that new fibers still run on each worker.
+fn assert_fibers_run() {
     let handles: Vec<_> = (0..20).map(|index| spawn(move || index)).collect();
-    let sum: i32 = handles
-        .into_iter()
-        .map(|handle| handle.join().unwrap())
-        .sum();
-    assert_eq!(sum, 190);
+    for (index, handle) in (0..).zip(handles) {
+        assert_eq!(handle.join().unwrap(), index);
+    }
 }
 
-fn join_returns_whatever_was_thrown(place: Place) {
+fn join_returns_the_payload_of_a_panic(place: Place) {
     place.run(|| {
         let payload = spawn(|| fail(vec![1, 2])).join().unwrap_err();
         assert_eq!(*payload.downcast::<Vec<i32>>().unwrap(), [1, 2]);
-        let payload = spawn(|| assert_eq!(1, 2, "by intent")).join().unwrap_err();
-        assert!(payload.downcast::<String>().unwrap().contains("by intent"));
-        let payload = spawn(|| panic!("by intent")).join().unwrap_err();
-        assert_eq!(*payload.downcast::<&str>().unwrap(), "by intent");
+        let payload = spawn(|| assert_eq!(1, 2, "on purpose")).join().unwrap_err();
+        assert!(payload.downcast::<String>().unwrap().contains("on purpose"));
+        let payload = spawn(|| panic!("on purpose")).join().unwrap_err();
+        assert_eq!(*payload.downcast::<&str>().unwrap(), "on purpose");
     });
 }
 
@@ -109,7 +107,7 @@ fn a_panic_passes_through_suspensions_and_runs_destructors(place: Place) {
         let payload = failing.join().unwrap_err();
         assert_eq!(*payload.downcast::<u8>().unwrap(), 9);
         assert_eq!(dropped.load(Ordering::Relaxed), 2);
-        all_is_well();
+        assert_fibers_run();
     });
 }
 
@@ -139,7 +137,7 @@ fn a_panic_of_a_blocking_call_is_the_callers(place: Place) {
     place.run(|| {
         let payload = caught(|| blocking(|| fail("blocked"))).unwrap_err();
         assert_eq!(*payload.downcast::<&str>().unwrap(), "blocked");
-        // The thread it ran on serves on.
+        // The thread of the call makes further calls.
         assert_eq!(blocking(|| 5), 5);
     });
 }
@@ -163,7 +161,7 @@ fn a_scope_joins_its_fibers_before_it_panics(place: Place) {
     });
 }
 
-fn the_scopes_own_panic_goes_before_those_of_its_fibers(place: Place) {
+fn the_panic_of_a_scope_precedes_those_of_its_fibers(place: Place) {
     place.run(|| {
         let outcome = caught(|| {
             scope(|scope| -> () {
@@ -194,7 +192,7 @@ fn a_panic_in_an_inner_scope_reaches_the_outer_one(place: Place) {
     });
 }
 
-fn a_payload_that_panics_when_dropped_harms_nobody(place: Place) {
+fn a_payload_that_panics_when_dropped_is_harmless(place: Place) {
     place.run(|| {
         // Dropped by the fiber, whose handle is gone.
         drop(spawn(|| {
@@ -207,7 +205,7 @@ fn a_payload_that_panics_when_dropped_harms_nobody(place: Place) {
             yield_now();
         }
         drop::<uthread::JoinHandle<()>>(handle);
-        // Dropped by whoever joined.
+        // Dropped by the joiner.
         let payload = spawn(|| fail(Bomb)).join().unwrap_err();
         assert!(caught(|| drop(payload)).is_err());
         let payload = caught(|| blocking(|| fail(Bomb))).unwrap_err();
@@ -219,11 +217,11 @@ fn a_payload_that_panics_when_dropped_harms_nobody(place: Place) {
             });
         });
         assert!(outcome.unwrap_err().is::<&str>());
-        all_is_well();
+        assert_fibers_run();
     });
 }
 
-fn a_value_that_panics_when_dropped_harms_nobody(place: Place) {
+fn a_value_that_panics_when_dropped_is_harmless(place: Place) {
     place.run(|| {
         drop(spawn(|| {
             yield_now();
@@ -237,7 +235,7 @@ fn a_value_that_panics_when_dropped_harms_nobody(place: Place) {
         scope(|scope| {
             scope.spawn(|| Bomb);
         });
-        all_is_well();
+        assert_fibers_run();
     });
 }
 
@@ -289,7 +287,7 @@ fn run_passes_a_panic_on_and_the_runtime_lives(place: Place) {
     }
     let outcome: Result<(), _> = caught(|| runtime.run(|| fail(Bomb)));
     assert!(caught(|| drop(outcome)).is_err());
-    runtime.run(all_is_well);
+    runtime.run(assert_fibers_run);
 }
 
 fn a_panic_that_is_over_is_not_taken_for_one_of_the_next_fiber(place: Place) {
@@ -298,13 +296,13 @@ fn a_panic_that_is_over_is_not_taken_for_one_of_the_next_fiber(place: Place) {
             assert!(spawn(|| fail(())).join().is_err());
         }
         assert!(!std::thread::panicking());
-        // One that was caught leaves nothing behind for the fibers after it.
+        // A caught panic leaves nothing behind for later fibers.
         assert!(caught(|| panic_any(Cancelled)).is_err());
         assert!(!spawn(std::thread::panicking).join().unwrap());
     });
 }
 
-fn a_panic_is_that_of_its_fiber_and_of_no_other(place: Place) {
+fn only_the_fiber_that_panics_is_panicking(place: Place) {
     struct Waits(Sender<bool>, Receiver<()>);
     impl Drop for Waits {
         fn drop(&mut self) {

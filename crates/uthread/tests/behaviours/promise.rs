@@ -19,32 +19,34 @@ behaviours![
             all_waiters_see_the_value,
             a_broken_promise_is_an_error_to_all_waiters,
             the_value_stays_for_later_waiters,
-            a_wait_ends_with_its_time,
+            a_wait_ends_at_its_timeout,
             a_promise_without_waiters_may_be_set,
-            a_promise_is_one_event_of_a_choice
+            a_promise_can_be_selected
         ]
     ),
     (
         IN_FIBERS,
         [
             the_end_of_the_runtime_unwinds_waiters,
-            at_the_end_of_the_runtime_a_destructor_finds_it_broken
+            a_wait_in_a_destructor_fails_at_the_end_of_the_runtime
         ]
     ),
 ];
 
 fn all_waiters_see_the_value(place: Place) {
+    const VALUE: &str = "the value";
     mixed(place, |setting, waiting| {
         for _ in 0..20 {
             let (promise, waiter) = channel();
             let seen = [(); 5].map(|()| {
                 let waiter = waiter.clone();
-                waiting.start(move || waiter.wait().map(|text: &String| text.len()))
+                waiting.start(move || waiter.wait().cloned())
             });
-            let setter = setting.start(move || promise.set("the value".to_owned()));
-            setter.join();
-            assert_eq!(waiter.wait().map(String::as_str), Ok("the value"));
-            assert!(seen.into_iter().all(|seen| seen.join() == Ok(9)));
+            setting.start(move || promise.set(VALUE)).join();
+            assert_eq!(waiter.wait(), Ok(&VALUE));
+            for seen in seen {
+                assert_eq!(seen.join(), Ok(VALUE));
+            }
         }
     });
 }
@@ -59,7 +61,9 @@ fn a_broken_promise_is_an_error_to_all_waiters(place: Place) {
         let timed = waiter.clone();
         let timed = waiting.start(move || timed.wait_timeout(HANG).copied());
         setting.start(move || drop(promise)).join();
-        assert!(seen.into_iter().all(|seen| seen.join() == Err(RecvError)));
+        for seen in seen {
+            assert_eq!(seen.join(), Err(RecvError));
+        }
         assert_eq!(timed.join(), Err(RecvTimeoutError::Disconnected));
         assert_eq!(waiter.try_get(), Err(TryRecvError::Disconnected));
         assert_eq!(waiter.wait(), Err(RecvError));
@@ -82,7 +86,7 @@ fn the_value_stays_for_later_waiters(place: Place) {
     });
 }
 
-fn a_wait_ends_with_its_time(place: Place) {
+fn a_wait_ends_at_its_timeout(place: Place) {
     mixed(place, |setting, waiting| {
         let (promise, waiter) = channel();
         let early = waiter.clone();
@@ -108,7 +112,7 @@ fn a_promise_without_waiters_may_be_set(place: Place) {
     });
 }
 
-fn a_promise_is_one_event_of_a_choice(place: Place) {
+fn a_promise_can_be_selected(place: Place) {
     mixed(place, |setting, waiting| {
         let (promise, waiter) = channel();
         let (broken, never) = channel::<i32>();
@@ -142,7 +146,7 @@ fn the_end_of_the_runtime_unwinds_waiters(place: Place) {
     assert!(waiting.into_iter().all(is_cancelled));
 }
 
-fn at_the_end_of_the_runtime_a_destructor_finds_it_broken(place: Place) {
+fn a_wait_in_a_destructor_fails_at_the_end_of_the_runtime(place: Place) {
     let runtime = place.runtime();
     let (outcome, outcomes) = channel();
     let mut outcome = Some(outcome);

@@ -39,7 +39,7 @@ behaviours![
     ),
     (
         &[Gap(Place::is_of_uring, "there is a ring")],
-        [without_a_ring_the_error_says_what_to_do]
+        [without_a_ring_the_error_has_a_remedy]
     ),
     (EVERYWHERE, [no_entries_are_no_request]),
 ];
@@ -319,7 +319,7 @@ fn a_request_waits_without_its_worker(place: Place) {
     });
 }
 
-fn without_a_ring_the_error_says_what_to_do(place: Place) {
+fn without_a_ring_the_error_has_a_remedy(place: Place) {
     place.run(|| {
         assert!(!ring::supported(opcode::Nop::CODE));
         let nop = opcode::Nop::new().build();

@@ -298,7 +298,7 @@ fn an_abandoned_fiber_neither_runs_nor_drops(place: Place) {
                 shield(|| sleep(HOUR));
             }),
             Box::new(move || {
-                // In the midst of unwinding.
+                // The fiber is unwinding.
                 let _four = four;
                 let _waits = InDrop(|| shield(park_for_ever));
                 std::panic::resume_unwind(Box::new("on purpose"));

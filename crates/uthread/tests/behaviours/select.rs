@@ -20,18 +20,18 @@ behaviours![(
     [
         values_of_all_channels_arrive_in_their_order,
         values_go_to_all_channels_in_their_order,
-        two_choices_meet_at_a_rendezvous,
-        a_choice_does_not_meet_itself,
-        crossed_choices_lose_nothing,
+        two_selections_meet_at_a_rendezvous,
+        a_selection_does_not_meet_itself,
+        crossed_selections_lose_nothing,
         the_end_of_a_channel_is_an_event,
         the_case_not_chosen_keeps_what_it_has,
         cases_may_be_chosen_again,
         every_value_is_dropped_once,
         the_default_is_run_if_nothing_has_come,
         times_are_events,
-        ticks_are_kept_for_the_next_choice,
+        ticks_are_kept_for_the_next_selection,
         a_condition_that_does_not_hold_excludes_its_arm,
-        a_choice_without_arms_that_take_part_panics,
+        a_selection_without_arms_that_take_part_panics,
         a_body_may_leave_the_loop_around_it
     ]
 )];
@@ -82,7 +82,7 @@ fn send_all(senders: &[SyncSender<usize>; 2], count: usize) {
     }
 }
 
-/// Sends so many numbers to each channel and receives them, with a choice at one side or at both.
+/// Sends numbers to each channel and receives them, with a selection at one side or at both.
 fn check_order(place: Place, sender_chooses: bool, receiver_chooses: bool) {
     mixed(place, |sending, receiving| {
         for bounds in [[0, 0], [0, 1], [3, usize::MAX]] {
@@ -114,13 +114,13 @@ fn values_go_to_all_channels_in_their_order(place: Place) {
     check_order(place, true, false);
 }
 
-fn two_choices_meet_at_a_rendezvous(place: Place) {
+fn two_selections_meet_at_a_rendezvous(place: Place) {
     check_order(place, true, true);
 }
 
-/// Catches a choice that looks for itself without an end, and keeps its worker from the fiber that
-/// it waits for.
-fn a_choice_does_not_meet_itself(place: Place) {
+/// Catches a selection that looks for itself without an end, and keeps its worker from the fiber
+/// that it waits for.
+fn a_selection_does_not_meet_itself(place: Place) {
     place.run(|| {
         let (sender, receiver) = sync_channel(0);
         for _ in 0..10 {
@@ -140,7 +140,7 @@ fn a_choice_does_not_meet_itself(place: Place) {
 
 /// Makes each side send on the channel on which the other receives: at the same time both may find
 /// the other about to leave.
-fn crossed_choices_lose_nothing(place: Place) {
+fn crossed_selections_lose_nothing(place: Place) {
     fn exchange(sender: &SyncSender<usize>, receiver: &Receiver<usize>) {
         let (mut sent, mut received) = (0, 0);
         while (sent, received) != (200, 200) {
@@ -334,7 +334,7 @@ fn times_are_events(place: Place) {
     });
 }
 
-fn ticks_are_kept_for_the_next_choice(place: Place) {
+fn ticks_are_kept_for_the_next_selection(place: Place) {
     place.run(|| {
         let (sender, receiver) = channel();
         let start = Instant::now();
@@ -387,7 +387,7 @@ fn a_condition_that_does_not_hold_excludes_its_arm(place: Place) {
     });
 }
 
-fn a_choice_without_arms_that_take_part_panics(place: Place) {
+fn a_selection_without_arms_that_take_part_panics(place: Place) {
     place.run(|| {
         let (sender, receiver) = channel::<i32>();
         let mut nothing = None;

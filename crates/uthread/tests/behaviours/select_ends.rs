@@ -24,7 +24,7 @@ behaviours![
         EVERYWHERE,
         [
             the_end_of_a_fiber_is_selected,
-            a_handle_is_as_before_if_another_arm_is_selected,
+            a_handle_is_unchanged_if_another_arm_is_selected,
             one_of_many_fibers_that_end_is_selected,
             the_end_of_a_scoped_fiber_is_selected,
             a_join_ends_in_time_or_returns_the_handle,
@@ -62,17 +62,17 @@ fn the_end_of_a_fiber_is_selected(place: Place) {
     });
 }
 
-fn a_handle_is_as_before_if_another_arm_is_selected(place: Place) {
+fn a_handle_is_unchanged_if_another_arm_is_selected(place: Place) {
     place.run(|| {
         let (end, ending) = mpsc::channel();
         let mut fiber = spawn(move || ending.recv().unwrap());
         for _ in 0..3 {
             select! {
-                ended(&mut fiber) => panic!("the fiber ended while it waits"),
+                ended(&mut fiber) => panic!("the fiber ended while it was waiting"),
                 after(SHORT) => {}
             }
             select! {
-                ended(&mut fiber) => panic!("the fiber ended while it waits"),
+                ended(&mut fiber) => panic!("the fiber ended while it was waiting"),
                 default => {}
             }
         }
@@ -89,11 +89,11 @@ fn one_of_many_fibers_that_end_is_selected(place: Place) {
         for (number, sender) in senders.into_iter().enumerate().rev() {
             sender.send(number).unwrap();
             let mut arms: Vec<_> = fibers.iter_mut().map(select::ended).collect();
-            let mut choices: Vec<_> = arms
+            let mut selected: Vec<_> = arms
                 .iter_mut()
                 .map(|arm| arm as &mut dyn select::Select)
                 .collect();
-            let ended = select::select(&mut choices);
+            let ended = select::select(&mut selected);
             assert_eq!(ended, number);
             assert_eq!(fibers.remove(ended).join().unwrap(), number);
         }
@@ -119,9 +119,9 @@ fn a_join_ends_in_time_or_returns_the_handle(place: Place) {
         let (end, ending) = mpsc::channel();
         let mut fiber = spawn(move || ending.recv().unwrap());
         for timeout in [Duration::ZERO, SHORT] {
-            let begin = Instant::now();
+            let start = Instant::now();
             fiber = fiber.join_timeout(timeout).unwrap_err();
-            assert!(begin.elapsed() >= timeout);
+            assert!(start.elapsed() >= timeout);
         }
         end.send(7).unwrap();
         assert_eq!(fiber.join_timeout(HANG).unwrap().unwrap(), 7);
@@ -132,10 +132,11 @@ fn the_end_of_a_process_is_selected(place: Place) {
     place.run(|| {
         let mut sleeping = Command::new("sleep").arg("3600").spawn().unwrap();
         select! {
-            exited(&sleeping) => panic!("the process ended while it sleeps"),
+            exited(&sleeping) => panic!("the process ended while it was sleeping"),
             after(SHORT) => {}
         }
         sleeping.kill().unwrap();
+        // The second time, the process has been waited for.
         for _ in 0..2 {
             select! {
                 exited(&sleeping) -> exited => exited.unwrap(),
@@ -157,11 +158,8 @@ fn a_signal_is_selected(place: Place) {
             }
             let sending = thread::spawn(move || {
                 thread::sleep(SHORT);
-                kill_process(
-                    getpid(),
-                    rustix::process::Signal::from_named_raw(signal.as_raw()).unwrap(),
-                )
-                .unwrap();
+                let signal = rustix::process::Signal::from_named_raw(signal.as_raw());
+                kill_process(getpid(), signal.unwrap()).unwrap();
             });
             select! {
                 recv(&receiver) => panic!("nothing was sent"),
@@ -196,7 +194,7 @@ fn a_cancellation_is_selected(place: Place) {
 fn a_deadline_is_selected_as_a_cancellation(place: Place) {
     place.run(|| {
         let (_sender, receiver) = mpsc::channel::<()>();
-        let begin = Instant::now();
+        let start = Instant::now();
         let selected = timeout(SHORT, || {
             select! {
                 recv(&receiver) => false,
@@ -204,7 +202,7 @@ fn a_deadline_is_selected_as_a_cancellation(place: Place) {
             }
         });
         assert_eq!(selected, Ok(true));
-        assert!(begin.elapsed() >= SHORT);
+        assert!(start.elapsed() >= SHORT);
     });
 }
 

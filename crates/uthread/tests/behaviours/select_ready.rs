@@ -42,7 +42,7 @@ behaviours![(
         several_may_wait_for_one_socket,
         a_wait_ends_in_time,
         a_deadline_ends_the_wait_and_the_socket_stays_usable,
-        nothing_is_left_of_many_choices
+        nothing_is_left_of_many_selections
     ]
 )];
 
@@ -426,7 +426,7 @@ fn a_deadline_ends_the_wait_and_the_socket_stays_usable(place: Place) {
     });
 }
 
-fn nothing_is_left_of_many_choices(place: Place) {
+fn nothing_is_left_of_many_selections(place: Place) {
     alone(|| {
         place.run(|| {
             let descriptors = open_descriptors;

@@ -25,7 +25,7 @@ behaviours![
         EVERYWHERE,
         [
             all_that_have_come_get_their_turn,
-            a_choice_leaves_nothing_behind
+            a_selection_leaves_nothing_behind
         ]
     ),
     (
@@ -35,9 +35,9 @@ behaviours![
     (
         &[OUTSIDE, MORE_WORKERS],
         [
-            a_choice_meets_calls_that_do_not_wait,
+            a_selection_meets_calls_that_do_not_wait,
             a_sender_that_chooses_keeps_its_place_in_the_line,
-            a_choice_that_is_over_holds_nobody_up
+            a_selection_that_is_over_holds_up_no_other
         ]
     ),
     (
@@ -45,9 +45,9 @@ behaviours![
         [
             cancelled_fibers_are_unwound_and_the_socket_stays_usable,
             the_end_of_the_runtime_unwinds_waiting_selects,
-            the_end_of_the_runtime_ends_loops_of_choices,
+            the_end_of_the_runtime_ends_loops_of_selections,
             at_the_end_of_the_runtime_a_destructor_gets_an_error,
-            a_choice_may_wait_in_a_destructor,
+            a_selection_may_wait_in_a_destructor,
             a_shield_holds_off_cancellation_and_the_end_of_the_runtime
         ]
     ),
@@ -79,7 +79,7 @@ fn all_that_have_come_get_their_turn(place: Place) {
     });
 }
 
-fn a_choice_leaves_nothing_behind(place: Place) {
+fn a_selection_leaves_nothing_behind(place: Place) {
     place.run(|| {
         let (sender, receiver) = sync_channel(0);
         select! {
@@ -144,7 +144,7 @@ fn a_fiber_that_never_waits_does_not_starve_its_neighbours(place: Place) {
     });
 }
 
-fn a_choice_meets_calls_that_do_not_wait(place: Place) {
+fn a_selection_meets_calls_that_do_not_wait(place: Place) {
     let runtime = place.runtime();
     let (sender, receiver) = sync_channel(0);
     let chosen = place.spawn_waiting(&runtime, {
@@ -206,9 +206,9 @@ fn a_sender_that_chooses_keeps_its_place_in_the_line(place: Place) {
     }
 }
 
-/// Receives from two cases of one choice before it can run: the second is left as it was, and those
-/// behind it go on.
-fn a_choice_that_is_over_holds_nobody_up(place: Place) {
+/// Receives from both channels of a selection before it can run: the second arm is unchanged, and
+/// the waiters after it go on.
+fn a_selection_that_is_over_holds_up_no_other(place: Place) {
     let runtime = place.runtime();
     let (first, firsts) = sync_channel(0);
     let (second, seconds) = sync_channel(0);
@@ -283,7 +283,7 @@ fn the_end_of_the_runtime_unwinds_waiting_selects(place: Place) {
     assert_eq!(peer.read(&mut [0]).unwrap(), 0, "the socket is not closed");
 }
 
-fn the_end_of_the_runtime_ends_loops_of_choices(place: Place) {
+fn the_end_of_the_runtime_ends_loops_of_selections(place: Place) {
     type Ends = (SyncSender<u8>, Receiver<u8>, TcpStream);
     let loops: [fn(&Ends); 6] = [
         |(_, receiver, _)| select! { recv(receiver) => {} },
@@ -376,7 +376,7 @@ fn at_the_end_of_the_runtime_a_destructor_gets_an_error(place: Place) {
     assert_eq!(outcomes.recv().unwrap(), expected);
 }
 
-fn a_choice_may_wait_in_a_destructor(place: Place) {
+fn a_selection_may_wait_in_a_destructor(place: Place) {
     let runtime = place.runtime();
     let (ours, mut peer) = pair();
     let (sender, receiver) = channel::<()>();

@@ -33,7 +33,7 @@ behaviours![
             a_proxy_carries_both_directions_at_once,
             a_peer_that_goes_away_is_an_error,
             timeouts_bound_the_time_without_progress,
-            a_source_that_must_not_wait_is_left_when_it_is_dry,
+            an_empty_nonblocking_source_is_not_waited_for,
             later_calls_on_the_sockets_still_wait,
             a_file_that_cannot_be_written_is_an_error,
             no_descriptor_is_left
@@ -308,7 +308,7 @@ fn timeouts_bound_the_time_without_progress(place: Place) {
     });
 }
 
-fn a_source_that_must_not_wait_is_left_when_it_is_dry(place: Place) {
+fn an_empty_nonblocking_source_is_not_waited_for(place: Place) {
     place.run(|| {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();

@@ -179,7 +179,7 @@ fn a_fiber_blocked_in_another_call_is_reported(place: Place) {
     );
 }
 
-/// Makes the worker wait for a lock whose holder waits for the worker: for ever, so that only the
+/// Makes the worker wait for a lock whose holder waits for the worker: forever, so that only the
 /// end of the process ends it.
 fn a_lock_of_std_held_across_a_yield_is_named(place: Place) {
     if let Some(output) = child() {

@@ -165,7 +165,7 @@ fn each_who_has_it_locked_gets_whole_lines(place: Place) {
                 };
                 let readers: Vec<_> = (0..3).map(|_| spawn(reader)).collect();
                 for number in 0..LINES {
-                    // In two pieces: a reader has to wait in the midst of a line.
+                    // In two pieces: a reader has to wait within a line.
                     write!(writer, "{number}").unwrap();
                     yield_now();
                     writeln!(writer).unwrap();

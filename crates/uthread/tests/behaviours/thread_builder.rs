@@ -25,7 +25,7 @@ behaviours![
     ),
     (
         ON_A_THREAD,
-        [where_no_runtime_can_start_the_builder_says_so]
+        [a_builder_returns_the_error_of_a_runtime_that_cannot_start]
     ),
 ];
 
@@ -104,7 +104,7 @@ fn an_identity_outlives_its_fiber(place: Place) {
     });
 }
 
-fn where_no_runtime_can_start_the_builder_says_so(place: Place) {
+fn a_builder_returns_the_error_of_a_runtime_that_cannot_start(place: Place) {
     alone(|| {
         let limit = getrlimit(Resource::Nofile);
         let lowered = Rlimit {

@@ -144,8 +144,8 @@ fn timers_of_reads_that_came_in_time_are_gone(place: Place) {
     // Where the kernel polls, each may have to wake its thread.
     let reads = if place.is_polling() { 30_000 } else { 120_000 };
     let runtime = place.runtime();
-    // Beside each other, so that timers are cancelled from the midst of those that are due
-    // together.
+    // Beside each other, so that the cancelled timers are among others that are due at the same
+    // time.
     let talks: Vec<_> = (0..CONNECTIONS)
         .map(|index| {
             let timeout = TIMEOUT + SPREAD * index / CONNECTIONS;

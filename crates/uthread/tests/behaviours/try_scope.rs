@@ -27,7 +27,7 @@ behaviours![
             a_panic_of_the_body_ends_the_fibers_and_is_passed_on,
             a_fiber_spawned_after_the_failure_ends_too,
             a_child_cancelled_by_hand_is_no_failure,
-            after_it_the_caller_goes_on,
+            the_caller_goes_on_after_a_failure,
             a_second_error_is_dropped_after_the_fibers_have_ended,
             a_panic_beside_an_error_is_dropped_after_the_fibers_have_ended,
         ]
@@ -156,7 +156,7 @@ fn a_child_cancelled_by_hand_is_no_failure(place: Place) {
     });
 }
 
-fn after_it_the_caller_goes_on(place: Place) {
+fn the_caller_goes_on_after_a_failure(place: Place) {
     place.run(|| {
         for _ in 0..3 {
             let failed: io::Result<()> = try_scope(|scope| {

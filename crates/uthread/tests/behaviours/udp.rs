@@ -15,24 +15,24 @@ use uthread::net::{TcpStream, UdpSocket};
 behaviours![(
     EVERYWHERE,
     [
-        datagrams_go_both_ways_and_tell_whence_they_come,
-        a_connected_socket_hears_its_peer_alone,
+        datagrams_go_both_ways_with_the_address_of_the_sender,
+        a_connected_socket_receives_only_from_its_peer,
         a_receive_waits_for_a_datagram,
         datagrams_are_received_one_by_one,
         bytes_beyond_the_buffer_are_lost_and_the_next_datagram_is_whole,
-        an_empty_datagram_is_one,
+        an_empty_datagram_is_received,
         peeking_leaves_the_datagram,
-        a_datagram_that_nobody_takes_is_reported_by_the_next_call,
+        a_refused_datagram_is_reported_by_the_next_call,
         a_refusal_ends_a_receive_that_waits,
         too_long_datagrams_are_refused,
-        a_socket_without_a_peer_says_so,
+        calls_that_need_a_peer_fail_without_one,
         several_addresses_are_tried_as_in_std,
         a_receive_ends_at_its_timeout,
-        a_socket_that_must_not_wait_does_not,
+        a_nonblocking_socket_does_not_wait,
         clones_receive_from_one_queue,
         conversions_keep_what_is_queued_and_set,
         many_receive_on_one_socket_at_once,
-        a_descriptor_of_another_kind_is_no_panic
+        a_socket_of_another_kind_is_an_error
     ]
 )];
 
@@ -48,15 +48,16 @@ fn pair() -> (UdpSocket, UdpSocket) {
     (one, other)
 }
 
-fn datagrams_go_both_ways_and_tell_whence_they_come(place: Place) {
+fn datagrams_go_both_ways_with_the_address_of_the_sender(place: Place) {
     place.run(|| {
         let (ours, std) = (bound(), net::UdpSocket::bind(FREE).unwrap());
         let (here, there) = (ours.local_addr().unwrap(), std.local_addr().unwrap());
         assert_eq!(ours.send_to(b"question", there).unwrap(), 8);
-        let mut buffer = [7; 20];
+        let mut buffer = [0; 20];
         assert_eq!(std.recv_from(&mut buffer).unwrap(), (8, here));
         std.send_to(b"answer", here).unwrap();
         assert_eq!(ours.recv_from(&mut buffer).unwrap(), (6, there));
+        // The answer is shorter than the question, and leaves the last two bytes of that.
         assert_eq!(&buffer[..8], b"answeron");
         assert_eq!(rustix::io::fcntl_getfd(&ours).unwrap(), FdFlags::CLOEXEC);
     });
@@ -64,14 +65,14 @@ fn datagrams_go_both_ways_and_tell_whence_they_come(place: Place) {
         lacks("this machine has no ::1");
     }
     place.run(|| {
-        let (one, other) = ["[::1]:0"; 2].map(|it| UdpSocket::bind(it).unwrap()).into();
+        let [one, other] = ["[::1]:0"; 2].map(|address| UdpSocket::bind(address).unwrap());
         one.send_to(b"six", other.local_addr().unwrap()).unwrap();
         let received = other.recv_from(&mut [0; 20]).unwrap();
         assert_eq!(received, (3, one.local_addr().unwrap()));
     });
 }
 
-fn a_connected_socket_hears_its_peer_alone(place: Place) {
+fn a_connected_socket_receives_only_from_its_peer(place: Place) {
     place.run(|| {
         let (ours, theirs) = pair();
         assert_eq!(ours.peer_addr().unwrap(), theirs.local_addr().unwrap());
@@ -101,20 +102,30 @@ fn a_receive_waits_for_a_datagram(place: Place) {
 
 /// Catches a wait for a datagram that is there already, after a receive shorter than its buffer.
 fn datagrams_are_received_one_by_one(place: Place) {
+    const COUNT: u8 = 9;
+    const LENGTH: usize = 10;
     place.run(|| {
         let (ours, theirs) = pair();
-        for round in 0..3 {
-            let send = || (1..=9).for_each(|length| assert!(theirs.send(&[length; 9]).is_ok()));
+        let send_all = || {
+            for number in 1..=COUNT {
+                assert_eq!(theirs.send(&[number; LENGTH]).unwrap(), LENGTH);
+            }
+        };
+        for with_address in [false, true] {
             let mut first = [0; 100];
-            assert_eq!(place.meanwhile(|| ours.recv(&mut first), send).unwrap(), 9);
-            assert_eq!(first[..9], [1; 9]);
-            for number in 2..=9 {
+            let received = place.meanwhile(|| ours.recv(&mut first), send_all);
+            assert_eq!(received.unwrap(), LENGTH);
+            assert_eq!(first[..LENGTH], [1; LENGTH]);
+            for number in 2..=COUNT {
                 let mut buffer = [0; 100];
-                let count = match round {
-                    0 => ours.recv(&mut buffer).unwrap(),
-                    _ => ours.recv_from(&mut buffer).unwrap().0,
+                let length = if with_address {
+                    ours.recv_from(&mut buffer).unwrap().0
+                } else {
+                    ours.recv(&mut buffer).unwrap()
                 };
-                assert_eq!((count, buffer[0], buffer[9]), (9, number, 0));
+                assert_eq!(length, LENGTH);
+                assert_eq!(buffer[..LENGTH], [number; LENGTH]);
+                assert_eq!(buffer[LENGTH], 0, "bytes of another datagram follow");
             }
         }
     });
@@ -133,13 +144,14 @@ fn bytes_beyond_the_buffer_are_lost_and_the_next_datagram_is_whole(place: Place)
         assert_eq!(ours.recv(&mut buffer).unwrap(), 4);
         assert_eq!(&buffer, b"next");
         assert_eq!(ours.recv_from(&mut buffer[..3]).unwrap().0, 3);
+        // The last byte is that of the datagram before.
         assert_eq!(&buffer, b"toot");
         assert_eq!(ours.recv_from(&mut buffer).unwrap().0, 4);
         assert_eq!(&buffer, b"next");
     });
 }
 
-fn an_empty_datagram_is_one(place: Place) {
+fn an_empty_datagram_is_received(place: Place) {
     place.run(|| {
         let (ours, theirs) = pair();
         assert_eq!(theirs.send(b"").unwrap(), 0);
@@ -149,7 +161,7 @@ fn an_empty_datagram_is_one(place: Place) {
         assert_eq!(ours.recv(&mut [0; 9]).unwrap(), 0);
         let from = theirs.local_addr().unwrap();
         assert_eq!(ours.recv_from(&mut [0; 9]).unwrap(), (0, from));
-        // No room takes a datagram away as well.
+        // A receive into an empty buffer takes a datagram off the queue, too.
         assert_eq!(ours.recv(&mut []).unwrap(), 0);
         assert_eq!(ours.recv(&mut [0; 9]).unwrap(), 4);
     });
@@ -170,7 +182,7 @@ fn peeking_leaves_the_datagram(place: Place) {
     });
 }
 
-fn a_datagram_that_nobody_takes_is_reported_by_the_next_call(place: Place) {
+fn a_refused_datagram_is_reported_by_the_next_call(place: Place) {
     place.run(|| {
         let ours = bound();
         let gone = bound();
@@ -204,25 +216,28 @@ fn a_refusal_ends_a_receive_that_waits(place: Place) {
         let send = || ours.send(b"?").map(drop).unwrap();
         let received = place.meanwhile(|| ours.recv(&mut [0]), send);
         assert_eq!(errno(received), Errno::CONNREFUSED);
-        // An error is no end: later receives wait again.
+        // The socket is still open: later receives wait again.
         ours.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
         assert_eq!(errno(ours.recv(&mut [0])), Errno::AGAIN);
     });
 }
 
 fn too_long_datagrams_are_refused(place: Place) {
+    /// Maximum length of a datagram: that of an IP packet, without the headers of IPv4 and UDP.
+    const LENGTH_MAX: usize = 65_535 - 20 - 8;
     place.run(|| {
         let (ours, theirs) = pair();
         let address = theirs.local_addr().unwrap();
-        let long = vec![0; 65_508];
+        let long = vec![0; LENGTH_MAX + 1];
         assert_eq!(errno(ours.send(&long)), Errno::MSGSIZE);
         assert_eq!(errno(ours.send_to(&long, address)), Errno::MSGSIZE);
-        assert_eq!(ours.send(&long[1..]).unwrap(), 65_507);
-        assert_eq!(theirs.recv(&mut vec![0; 70_000]).unwrap(), 65_507);
+        assert_eq!(ours.send(&long[1..]).unwrap(), LENGTH_MAX);
+        let mut buffer = vec![0; LENGTH_MAX + 1];
+        assert_eq!(theirs.recv(&mut buffer).unwrap(), LENGTH_MAX);
     });
 }
 
-fn a_socket_without_a_peer_says_so(place: Place) {
+fn calls_that_need_a_peer_fail_without_one(place: Place) {
     place.run(|| {
         let ours = bound();
         assert_eq!(errno(ours.peer_addr()), Errno::NOTCONN);
@@ -238,7 +253,7 @@ fn several_addresses_are_tried_as_in_std(place: Place) {
         let ours = bound();
         ours.connect(&addresses[..]).unwrap();
         assert_eq!(ours.peer_addr().unwrap(), addresses[1]);
-        // Of these only the first counts.
+        // `send_to` uses only the first address.
         let ours = bound();
         assert_eq!(errno(ours.send_to(b"", &addresses[..])), Errno::AFNOSUPPORT);
         let nothing: &[SocketAddr] = &[];
@@ -278,7 +293,7 @@ fn a_receive_ends_at_its_timeout(place: Place) {
     });
 }
 
-fn a_socket_that_must_not_wait_does_not(place: Place) {
+fn a_nonblocking_socket_does_not_wait(place: Place) {
     place.run(|| {
         let (ours, theirs) = pair();
         ours.set_nonblocking(true).unwrap();
@@ -324,7 +339,7 @@ fn conversions_keep_what_is_queued_and_set(place: Place) {
         let raw = UdpSocket::from(fd).into_raw_fd();
         assert_eq!(raw, number);
         #[allow(unsafe_code, reason = "the descriptor comes from the line above")]
-        // SAFETY: `into_raw_fd` has just given its ownership up.
+        // SAFETY: `into_raw_fd` has just given up the ownership.
         let ours = unsafe { UdpSocket::from_raw_fd(raw) };
         assert_eq!(ours.read_timeout().unwrap(), Some(HANG));
         assert_eq!(ours.recv(&mut [0; 9]).unwrap(), 6);
@@ -349,13 +364,14 @@ fn many_receive_on_one_socket_at_once(place: Place) {
     });
 }
 
-fn a_descriptor_of_another_kind_is_no_panic(place: Place) {
+fn a_socket_of_another_kind_is_an_error(place: Place) {
     place.run(|| {
         let listener = net::TcpListener::bind(FREE).unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (std, _) = listener.accept().unwrap();
         (&std).write_all(b"text").unwrap();
         let ours = UdpSocket::from(OwnedFd::from(stream));
+        // The kernel has received a byte before the call refuses the missing address.
         assert_eq!(errno(ours.recv_from(&mut [0])), Errno::AFNOSUPPORT);
         assert_eq!(ours.recv(&mut [0; 9]).unwrap(), 3);
     });

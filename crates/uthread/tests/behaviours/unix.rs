@@ -31,12 +31,12 @@ behaviours![
             a_pair_is_connected,
             an_accept_and_a_read_wait,
             every_piece_of_a_vectored_write_arrives,
-            a_short_read_says_nothing_of_what_is_there,
+            a_short_read_does_not_end_the_stream,
             connections_come_one_by_one,
             missing_sockets_are_errors_of_std,
             a_connect_waits_while_the_queue_is_full,
             timeouts_end_reads_and_writes,
-            a_stream_that_must_not_wait_does_not,
+            a_nonblocking_stream_does_not_wait,
             a_peer_that_goes_away_ends_reads_and_writes,
             clones_and_conversions_are_the_same_socket,
             a_peer_is_known_by_its_process_user_and_group,
@@ -168,7 +168,7 @@ fn every_piece_of_a_vectored_write_arrives(place: Place) {
 }
 
 /// Sends descriptors, with which a read ends before the buffer is full although more is there.
-fn a_short_read_says_nothing_of_what_is_there(place: Place) {
+fn a_short_read_does_not_end_the_stream(place: Place) {
     place.run(|| {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let send = || {
@@ -267,7 +267,7 @@ fn a_connect_that_waits_for_room_is_cancelled(place: Place) {
 }
 
 /// Cancels the connect while the kernel tries it again and again, as it does at first: a
-/// cancellation that came then was lost, and the connect waited for ever.
+/// cancellation that came then was lost, and the connect waited forever.
 fn a_connect_that_has_just_begun_is_cancelled(place: Place) {
     let (_listener, address, _queued) = full_listener();
     place.run(|| {
@@ -305,7 +305,7 @@ fn timeouts_end_reads_and_writes(place: Place) {
     });
 }
 
-fn a_stream_that_must_not_wait_does_not(place: Place) {
+fn a_nonblocking_stream_does_not_wait(place: Place) {
     place.run(|| {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();

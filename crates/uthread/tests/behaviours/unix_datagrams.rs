@@ -20,7 +20,7 @@ behaviours![
     (
         EVERYWHERE,
         [
-            datagrams_tell_whence_they_come,
+            datagrams_come_with_the_address_of_the_sender,
             abstract_names_are_addresses_too,
             datagrams_are_received_one_by_one,
             bytes_beyond_the_buffer_are_lost_and_the_next_datagram_is_whole,
@@ -29,7 +29,7 @@ behaviours![
             a_send_waits_for_room_of_its_own,
             a_receiver_that_goes_away_ends_a_send_that_waits,
             a_send_ends_at_its_timeout,
-            a_socket_that_must_not_wait_does_not,
+            a_nonblocking_socket_does_not_wait,
             missing_sockets_are_errors_of_std,
             the_end_of_a_direction_ends_a_receive,
             clones_and_conversions_are_the_same_socket
@@ -53,7 +53,7 @@ fn fill(address: &SocketAddr) -> usize {
         .count()
 }
 
-fn datagrams_tell_whence_they_come(place: Place) {
+fn datagrams_come_with_the_address_of_the_sender(place: Place) {
     place.run(|| {
         let (_directory, path) = free_path();
         let (own, there) = (path.with_extension("own"), &path);
@@ -231,7 +231,7 @@ fn a_send_ends_at_its_timeout(place: Place) {
     });
 }
 
-fn a_socket_that_must_not_wait_does_not(place: Place) {
+fn a_nonblocking_socket_does_not_wait(place: Place) {
     place.run(|| {
         let (ours, address) = receiver();
         let sender = UnixDatagram::unbound().unwrap();

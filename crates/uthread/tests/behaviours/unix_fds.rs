@@ -26,7 +26,7 @@ behaviours![(
         without_a_free_descriptor_those_that_do_not_fit_are_reported,
         a_plain_read_closes_what_comes_along,
         a_truncated_datagram_is_reported,
-        a_receive_that_must_not_wait_does_not
+        a_nonblocking_socket_does_not_wait
     ]
 )];
 
@@ -209,7 +209,7 @@ fn a_truncated_datagram_is_reported(place: Place) {
     });
 }
 
-fn a_receive_that_must_not_wait_does_not(place: Place) {
+fn a_nonblocking_socket_does_not_wait(place: Place) {
     place.run(|| {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();

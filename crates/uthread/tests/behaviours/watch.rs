@@ -29,9 +29,9 @@ behaviours![
             no_modification_is_lost,
             a_panic_in_a_modification_changes_nothing,
             a_snapshot_stays_as_it_was,
-            a_wait_ends_with_its_time,
+            a_wait_ends_at_its_timeout,
             a_destructor_of_an_old_value_may_send,
-            a_change_is_one_event_of_a_choice
+            a_change_can_be_selected
         ]
     ),
     (
@@ -254,7 +254,7 @@ fn a_snapshot_stays_as_it_was(place: Place) {
     });
 }
 
-fn a_wait_ends_with_its_time(place: Place) {
+fn a_wait_ends_at_its_timeout(place: Place) {
     mixed(place, |sending, receiving| {
         let (sender, mut receiver) = channel(0);
         let receiver = receiving.start(move || {
@@ -298,7 +298,7 @@ fn a_destructor_of_an_old_value_may_send(place: Place) {
     });
 }
 
-fn a_change_is_one_event_of_a_choice(place: Place) {
+fn a_change_can_be_selected(place: Place) {
     mixed(place, |sending, receiving| {
         let (sender, mut receiver) = channel(0);
         let (other, mut silent) = channel(0);

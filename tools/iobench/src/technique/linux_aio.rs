@@ -1,4 +1,4 @@
-//! Linux AIO, by its system calls, as no library has them.
+//! Linux AIO, by its system calls: no dependency of this crate wraps them.
 #![allow(unsafe_code, reason = "system calls that no dependency offers")]
 
 use std::fs::File;
@@ -13,12 +13,14 @@ use super::{offset, to_result};
 use crate::blocks::BLOCK_BYTES;
 use crate::walk::Request;
 
-/// `IOCB_CMD_PREAD` of `linux/aio_abi.h`, and others.
+/// `IOCB_CMD_PREAD` of `linux/aio_abi.h`.
 const READ: u16 = 0;
+/// `IOCB_CMD_PWRITE`.
 const WRITE: u16 = 1;
+/// `IOCB_CMD_FSYNC`.
 const SYNC: u16 = 2;
 
-/// `struct io_event` there.
+/// A completion: `struct io_event` of `linux/aio_abi.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Event {
@@ -28,7 +30,7 @@ struct Event {
     _result2: i64,
 }
 
-/// A context of the kernel.
+/// An AIO context of the kernel, with its file and its buffers.
 pub(super) struct LinuxAio {
     context: libc::c_ulong,
     file: File,
@@ -44,7 +46,7 @@ impl LinuxAio {
         let (file, slots) = (file.try_clone()?, Slots::new(file, depth)?);
         let mut context: libc::c_ulong = 0;
         // SAFETY: the call writes the id of a new context.
-        succeed(unsafe { libc::syscall(libc::SYS_io_setup, depth as u32, &raw mut context) })?;
+        count_of(unsafe { libc::syscall(libc::SYS_io_setup, depth as u32, &raw mut context) })?;
         Ok(LinuxAio {
             context,
             file,
@@ -69,7 +71,7 @@ impl LinuxAio {
                     left.as_ptr(),
                 )
             };
-            left = &left[succeed(count)?..];
+            left = &left[count_of(count)?..];
         }
         self.queued.clear();
         Ok(())
@@ -82,7 +84,7 @@ impl Engine for LinuxAio {
     }
 
     fn push(&mut self, slot: usize, request: Request) -> io::Result<()> {
-        // SAFETY: a plain structure, for which zeroes mean nothing.
+        // SAFETY: a plain structure, in which zeroes are valid.
         let mut entry: libc::iocb = unsafe { mem::zeroed() };
         entry.aio_fildes = self.file.as_raw_fd() as u32;
         entry.aio_data = slot as u64;
@@ -109,23 +111,21 @@ impl Engine for LinuxAio {
         self.submit()?;
         while done.len() < least {
             self.calls += 1;
-            let (least, most) = (
-                (least - done.len()) as libc::c_long,
-                self.events.len() as libc::c_long,
-            );
+            let missing = (least - done.len()) as libc::c_long;
+            let room = self.events.len() as libc::c_long;
             let no_limit = ptr::null::<libc::timespec>();
-            // SAFETY: the call writes at most so many events, for which there is room.
+            // SAFETY: the call writes at most `room` events, and there is room for them.
             let count = unsafe {
                 libc::syscall(
                     libc::SYS_io_getevents,
                     self.context,
-                    least,
-                    most,
+                    missing,
+                    room,
                     self.events.as_mut_ptr(),
                     no_limit,
                 )
             };
-            let count = match succeed(count) {
+            let count = match count_of(count) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
                 count => count?,
             };
@@ -148,11 +148,12 @@ impl Engine for LinuxAio {
 
 impl Drop for LinuxAio {
     fn drop(&mut self) {
-        // SAFETY: the context is destroyed once; the call waits for its requests.
+        // SAFETY: the context is destroyed once, and the call waits for its requests.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
     }
 }
 
-fn succeed(result: libc::c_long) -> io::Result<usize> {
+/// Returns the count that a system call returns, or its error.
+fn count_of(result: libc::c_long) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

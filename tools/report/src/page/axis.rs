@@ -6,12 +6,15 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
+/// Number of ticks that an axis has about.
 const TICKS: usize = 6;
-/// Points that span more than this have a logarithmic axis.
+/// Ratio of the last to the first point above which the axis is logarithmic.
 const POINTS_SPAN_MAX: f64 = 100.0;
-/// Ratio of figures above which the axis is logarithmic: on a linear one, a thirtieth of the height
-/// can no longer be read.
+/// Ratio of the medians from which on the axis is logarithmic: on a linear one, a thirtieth of the
+/// height can no longer be read.
 const FIGURES_SPAN_MAX: f64 = 30.0;
+/// Factor from the greatest value to the end of a linear axis, so that its mark is inside.
+const HEADROOM: f64 = 1.03;
 
 /// A linear or logarithmic axis with its ticks.
 #[derive(Clone)]
@@ -24,7 +27,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Reaches from the first to the last point, which are also its ticks.
+    /// Returns an axis from the first to the last point, whose ticks are the points.
     pub(super) fn of_points(values: &[f64]) -> Axis {
         let (low, high) = extent(values);
         Axis {
@@ -35,8 +38,8 @@ impl Axis {
         }
     }
 
-    /// Includes `all` figures, and zero on a linear axis. The span of the medians decides which one
-    /// it is.
+    /// Returns an axis that includes `all` figures, and zero if it is linear. It is logarithmic if
+    /// the medians span much.
     pub(super) fn of_figures(medians: &[f64], all: &[f64]) -> Axis {
         let (low, high) = extent(all);
         let (least, most) = extent(medians);
@@ -44,7 +47,7 @@ impl Axis {
         let range = if is_log {
             10_f64.powf(low.log10().floor())..high * 1.1
         } else {
-            low.min(0.0)..if high > 0.0 { high * 1.03 } else { 1.0 }
+            linear_range(low, high)
         };
         Axis {
             is_log,
@@ -54,14 +57,14 @@ impl Axis {
         }
     }
 
-    /// Includes all these values, and zero on a linear axis.
+    /// Returns an axis that includes all these values, and zero if it is linear.
     pub(super) fn of_values(values: &[f64], is_log: bool) -> Axis {
         let (low, high) = extent(values);
-        // A single value has no extent.
+        // The axis has an extent even if there is a single value.
         let range = if is_log {
             low * 0.95..high * 1.05
         } else {
-            low.min(0.0)..if high > 0.0 { high * 1.03 } else { 1.0 }
+            linear_range(low, high)
         };
         Axis {
             is_log,
@@ -71,7 +74,8 @@ impl Axis {
         }
     }
 
-    fn at(&self, value: f64) -> f64 {
+    /// Returns the value, or its logarithm, which is proportional to the position on the axis.
+    fn scaled(&self, value: f64) -> f64 {
         if self.is_log { value.log10() } else { value }
     }
 }
@@ -81,8 +85,8 @@ impl Ranged for Axis {
     type ValueType = f64;
 
     fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
-        let (low, high) = (self.at(self.range.start), self.at(self.range.end));
-        let share = (self.at(*value) - low) / (high - low);
+        let (low, high) = (self.scaled(self.range.start), self.scaled(self.range.end));
+        let share = (self.scaled(*value) - low) / (high - low);
         let share = self.margin + share * (1.0 - 2.0 * self.margin);
         first + (share * f64::from(last - first)).round() as i32
     }
@@ -104,6 +108,13 @@ fn ticks(range: &Range<f64>, is_log: bool) -> Vec<f64> {
     }
 }
 
+/// Returns the range of a linear axis, which includes zero.
+fn linear_range(low: f64, high: f64) -> Range<f64> {
+    let end = if high > 0.0 { high * HEADROOM } else { 1.0 };
+    low.min(0.0)..end
+}
+
+/// Returns the minimum and the maximum.
 fn extent(values: &[f64]) -> (f64, f64) {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -127,8 +138,8 @@ mod tests {
 
     #[test]
     fn an_axis_begins_at_zero_unless_the_medians_span_much() {
-        let check = |medians: &[f64], all: &[f64], is_log, low: f64| {
-            let axis = Axis::of_figures(medians, &[medians, all].concat());
+        let check = |medians: &[f64], others: &[f64], is_log, low: f64| {
+            let axis = Axis::of_figures(medians, &[medians, others].concat());
             assert_eq!(
                 (axis.is_log, axis.range.start),
                 (is_log, low),
@@ -142,6 +153,10 @@ mod tests {
         // A single round does not decide for all, and a logarithmic axis has no zero.
         check(&[1.0, 2.0], &[40.0], false, 0.0);
         check(&[0.0, 3_000.0], &[], false, 0.0);
+    }
+
+    #[test]
+    fn the_numbers_of_ticks_are_short() {
         let numbers = [0.0, 0.05, 250.0, 15_000.0, 1_500_000.0];
         assert_eq!(numbers.map(short), ["0", "0.05", "250", "15k", "1.5M"]);
     }

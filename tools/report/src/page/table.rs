@@ -1,5 +1,5 @@
-//! All figures of a panel: a row for each point and subject, with the median, the least, the most
-//! and the ratio to the first subject in each cell.
+//! All figures of a panel: a row for each point and subject, with the median, the minimum, the
+//! maximum and the ratio to the first subject in each cell.
 
 use maud::{Markup, html};
 
@@ -24,14 +24,14 @@ pub(super) fn draw(panel: &Panel, subjects: &[Subject]) -> Markup {
                         th scope="col" { "rounds" }
                     }
                 }
-                @for (point, at) in panel.points.iter().enumerate() {
+                @for (row, point) in panel.points.iter().enumerate() {
                     tbody {
                         @for (index, subject) in present() {
                             tr .ours[subject.is_ours] {
-                                td { (at.label) }
+                                td { (point.label) }
                                 th .stay scope="row" { (subject.name) }
-                                @for metric in 0..panel.metrics.len() { (figure(panel, point, index, metric)) }
-                                (rounds(panel, point, index))
+                                @for metric in 0..panel.metrics.len() { (figure(panel, row, index, metric)) }
+                                (rounds(panel, row, index))
                             }
                         }
                     }
@@ -54,17 +54,20 @@ pub(super) fn metric_head(metric: &Metric) -> Markup {
     }
 }
 
+/// Draws the cell of a figure.
 fn figure(panel: &Panel, point: usize, subject: usize, metric: usize) -> Markup {
     let Some(summary) = panel.summary(point, subject, metric) else {
         return html! { td .n .d { "\u{2013}" } };
     };
-    let (least, most) = (significant(summary.min), significant(summary.max));
+    let (min, max) = (significant(summary.min), significant(summary.max));
+    // The first subject has no ratio to itself.
+    let first = 0;
     let ratio = panel
-        .ratio(point, metric, (subject, 0))
-        .filter(|_| subject > 0);
+        .ratio(point, metric, (subject, first))
+        .filter(|_| subject != first);
     html! {
         td .n {
-            (significant(summary.median)) " " span .d { "(" (least) ".." (most) ")" }
+            (significant(summary.median)) " " span .d { "(" (min) ".." (max) ")" }
             @if let Some(ratio) = ratio {
                 @let is_clear = ratio.verdict == Verdict::Difference;
                 span .r .d[!is_clear] {
@@ -82,7 +85,7 @@ pub fn ratio_text(ratio: Ratio) -> String {
     format!("{median} [{low}..{high}]")
 }
 
-/// Counts the rounds, the disturbed and the failed ones.
+/// Draws the cell with the numbers of the rounds, of the disturbed and of the failed ones.
 fn rounds(panel: &Panel, point: usize, subject: usize) -> Markup {
     let all = panel.rounds(point, subject).len();
     let failures = panel.failures(point, subject);

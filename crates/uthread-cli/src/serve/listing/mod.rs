@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_list_says_so() {
+    fn a_cut_list_has_a_note() {
         let entries = Entries {
             list: Vec::new(),
             cut: true,

@@ -274,7 +274,7 @@ fn the_message_that_nothing_was_searched_names_no_option_that_does_not_help() {
 
 #[test]
 fn the_beginning_of_the_text_is_where_ripgrep_finds_it() {
-    // Behind what it has read for the byte order mark.
+    // After the bytes that ripgrep has read for the byte order mark.
     let files = site(&[("a", "t\nneedles\n")]);
     assert_prints(
         &["-o", "\\Aneedle", "."],

@@ -159,7 +159,7 @@ fn connections_beyond_a_limit() {
 }
 
 #[test]
-fn a_program_without_descriptors_says_so() {
+fn a_program_without_descriptors_refuses() {
     let target = Target::start();
     let proxy = target.proxy(&["--workers", "1"]);
     let mut client = proxy.connect();

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_to_do_and_keeps_the_errno() {
+    fn a_refusal_has_a_remedy_and_keeps_the_errno() {
         let error = explain(Errno::PERM.into());
         assert!(error.to_string().contains("io_uring_disabled=0"), "{error}");
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);

@@ -95,7 +95,7 @@ fn wait_for(ring: &mut Uring, completions: &mut UringCompletions, count: usize) 
 }
 
 #[test]
-fn a_full_ring_says_so_and_begins_nothing_more() {
+fn a_full_ring_is_reported_and_begins_nothing_more() {
     const ENTRIES: usize = 30;
     for (mut ring, mut completions) in rings() {
         let mut raws = Vec::from_iter(

@@ -50,7 +50,7 @@ impl TicketLock {
         Ticket { lock: self }
     }
 
-    /// Gives the ticket up for ever, as the caller's runtime abandons the caller. Returns if the
+    /// Gives the ticket up forever, as the caller's runtime abandons the caller. Returns if the
     /// ticket is being served.
     #[cold]
     fn vanish(&self, ticket: u64) {

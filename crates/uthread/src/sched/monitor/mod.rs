@@ -156,7 +156,7 @@ pub(crate) type Report = Arc<dyn Fn(&Stall) + Send + Sync>;
 /// Settings of the monitor.
 #[derive(Clone)]
 pub(crate) struct Config {
-    /// How long a fiber may monopolize its worker before that is a stall; `None` for ever.
+    /// How long a fiber may monopolize its worker before that is a stall; `None` forever.
     pub(crate) threshold: Option<Duration>,
     /// `None` prints stalls to standard error.
     pub(crate) report: Option<Report>,

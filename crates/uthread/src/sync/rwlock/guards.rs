@@ -36,9 +36,9 @@ use crate::sync::lock::Lock;
 ///     guard
 /// }
 ///
-/// let lock = RwLock::new("for ever");
-/// let local = String::from("a while");
-/// assert_eq!(longer(&shorten(lock.read().unwrap()), &local), "for ever");
+/// let lock = RwLock::new("a static string");
+/// let local = String::from("a local one");
+/// assert_eq!(longer(&shorten(lock.read().unwrap()), &local), "a static string");
 /// ```
 #[must_use = "if unused the lock is released at once"]
 #[clippy::has_significant_drop]

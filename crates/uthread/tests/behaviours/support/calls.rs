@@ -12,7 +12,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Waits until the gate is open, but not for ever: a test that fails by a hang ends too.
+    /// Waits until the gate is open, but not forever: a test that fails by a hang ends too.
     pub(crate) fn pass(&self) {
         let open = self.open.lock().unwrap();
         let waited = self

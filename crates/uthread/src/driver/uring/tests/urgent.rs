@@ -11,14 +11,15 @@ use super::*;
 use crate::op::net::{Accept, Poll, Receive, Send};
 use crate::op::peer_address::PeerAddress;
 
+/// The flag of urgent entries, which `io_uring` does not name: only patched kernels have it.
 const FLAG: Flags = Flags::from_bits_retain(1 << 7);
 
 /// The result of a poll of a pipe whose other end is closed.
 const HUNG_UP: i32 = libc::POLLHUP as i32;
 
-/// Returns a ring with kernel polling that uses the flag, whether the kernel knows it or not.
-/// `None` if there is none.
-fn marking(shared: bool) -> Option<(Uring, UringCompletions)> {
+/// Returns a ring that uses the flag, whether the kernel accepts it or not. `None` if this machine
+/// has no rings, or none with kernel polling.
+fn ring_with_flag(shared: bool) -> Option<(Uring, UringCompletions)> {
     if rings().is_empty() {
         return None;
     }
@@ -28,7 +29,7 @@ fn marking(shared: bool) -> Option<(Uring, UringCompletions)> {
         eprintln!("left out: no kernel polling: {refusal}");
         return None;
     }
-    // Without the flag, the kernel refuses it by this error.
+    // A kernel that does not have the flag refuses it by this error.
     let urgent = UrgentEntries::refused_by(Errno::INVAL);
     Some(assemble(options, io, (mode, None), Some(urgent)).unwrap())
 }
@@ -50,7 +51,7 @@ unsafe fn start(ring: &mut Uring, operation: &mut Operation<'_>, token: u64) {
     ring.set_priority(Priority::Normal);
 }
 
-/// Returns the result of a request that has the flag, and does nothing.
+/// Returns the result of a request with the flag that does nothing.
 fn result_of_flag(ring: &mut Uring, completions: &mut UringCompletions) -> i32 {
     let mut raw = Raw::new([opcode::Nop::new().build().flags(FLAG)]);
     let mut operation = raw.operation();
@@ -79,7 +80,7 @@ fn only_rings_with_kernel_polling_use_the_flag_and_only_where_it_is_accepted() {
 #[test]
 fn raw_requests_are_neither_marked_nor_submitted_again() {
     // The flags of raw requests belong to the program, and so do their errors.
-    let Some((mut ring, mut completions)) = marking(false) else {
+    let Some((mut ring, mut completions)) = ring_with_flag(false) else {
         return;
     };
     let mut raw = Raw::new([opcode::Nop::new().build()]);
@@ -121,7 +122,7 @@ fn descriptor<'a>(file: &'a impl AsFd, state: &'a FdState) -> Descriptor<'a> {
 #[test]
 fn multishot_operations_are_not_marked() {
     // A multishot operation lives until the flush only, so that it cannot be submitted again.
-    let Some((mut ring, mut completions)) = marking(false) else {
+    let Some((mut ring, mut completions)) = ring_with_flag(false) else {
         return;
     };
     let (reader, _writer) = std::io::pipe().unwrap();
@@ -141,7 +142,7 @@ fn multishot_operations_are_not_marked() {
 
 #[test]
 fn operations_on_sockets_and_files_complete_though_their_flag_is_refused() {
-    let Some((mut ring, mut completions)) = marking(false) else {
+    let Some((mut ring, mut completions)) = ring_with_flag(false) else {
         return;
     };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -209,8 +210,11 @@ fn operations_on_sockets_and_files_complete_though_their_flag_is_refused() {
     assert!(!urgent(&ring).is_any_refused(), "all is submitted");
 }
 
-/// When an operation is cancelled.
-#[derive(Debug, Clone, Copy)]
+/// Time to reap a refusal. A kernel that accepts the flag takes all of it.
+const REFUSAL_TIME: Duration = Duration::from_millis(20);
+
+/// When an operation is cancelled, in the order of the moments.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 enum Moment {
     Started,
     Flushed,
@@ -228,7 +232,7 @@ fn a_refused_operation_can_be_cancelled_at_any_time() {
         Moment::Resubmitted,
     ];
     for moment in moments {
-        let Some((mut ring, mut completions)) = marking(false) else {
+        let Some((mut ring, mut completions)) = ring_with_flag(false) else {
             return;
         };
         let (reader, _writer) = std::io::pipe().unwrap();
@@ -236,21 +240,21 @@ fn a_refused_operation_can_be_cancelled_at_any_time() {
         let mut operation = poll(&reader, &state);
         // SAFETY: the operation outlives its completion, which is awaited below.
         unsafe { start(&mut ring, &mut operation, 1) };
-        if !matches!(moment, Moment::Started) {
+        if moment >= Moment::Flushed {
             flush(&mut ring);
         }
-        if matches!(moment, Moment::Reaped | Moment::Resubmitted) {
+        if moment >= Moment::Reaped {
             let mut reap = || {
                 completions.reap(usize::MAX, &mut |_, completion| {
                     panic!("{completion:?}, though it has to wait")
                 })
             };
-            let end = Instant::now() + Duration::from_millis(20);
+            let end = Instant::now() + REFUSAL_TIME;
             while urgent(&ring).is_used() && Instant::now() < end {
                 reap();
             }
         }
-        if matches!(moment, Moment::Resubmitted) {
+        if moment == Moment::Resubmitted {
             flush(&mut ring);
         }
         ring.cancel(Token(1));
@@ -266,7 +270,7 @@ fn a_refused_operation_can_be_cancelled_at_any_time() {
 fn each_of_many_operations_completes_once() {
     const COUNT: usize = 600;
     for seed in 0..20 {
-        let Some((mut ring, mut completions)) = marking(false) else {
+        let Some((mut ring, mut completions)) = ring_with_flag(false) else {
             return;
         };
         let mut random = fastrand::Rng::with_seed(seed);
@@ -289,6 +293,7 @@ fn each_of_many_operations_completes_once() {
                 });
             }
             ring.set_priority(Priority::Normal);
+            // Flushes and waits are rare; one in seven operations that wait is cancelled.
             match random.u8(..) {
                 0 => ring.flush(),
                 1 => ring.wait(Some(Duration::ZERO)),
@@ -311,11 +316,11 @@ fn each_of_many_operations_completes_once() {
     }
 }
 
-/// Lets the other thread find the refusals, and the worker submit the operations again.
+/// Lets the other thread reap the refusals, so that the worker resubmits what it has not reaped.
 #[test]
 fn refused_operations_are_resubmitted_though_another_thread_reaps() {
     const COUNT: usize = 100;
-    let Some((mut ring, mut completions)) = marking(true) else {
+    let Some((mut ring, mut completions)) = ring_with_flag(true) else {
         return;
     };
     let (reader, writer) = std::io::pipe().unwrap();
@@ -349,7 +354,7 @@ fn refused_operations_are_resubmitted_though_another_thread_reaps() {
 
 #[test]
 fn a_flag_that_is_refused_is_used_again_once_a_test_succeeds() {
-    let Some((mut ring, mut completions)) = marking(false) else {
+    let Some((mut ring, mut completions)) = ring_with_flag(false) else {
         return;
     };
     if !refuses(&mut ring, &mut completions) {
