@@ -30,7 +30,6 @@ const REUSES: bool = !cfg!(any(miri, feature = "sanitizer"));
 pub(super) struct Size(u32);
 
 impl Size {
-    #[inline(always)]
     pub(super) fn of(layout: Layout) -> Size {
         let steps = (layout.size() + HEADER_BYTES).div_ceil(STEP_BYTES);
         if steps <= SIZES && layout.align() <= ALIGNMENT && layout.size() > 0 && REUSES {
@@ -42,7 +41,6 @@ impl Size {
 
     /// Returns `true` if threads keep memory of this size, whose alignment is then [`ALIGNMENT`] at
     /// most.
-    #[inline(always)]
     pub(super) fn is_kept(self) -> bool {
         (self.0 as usize) < SIZES
     }
@@ -80,7 +78,6 @@ impl FreeList {
         }
     }
 
-    #[inline(always)]
     fn pop(&self) -> Option<NonNull<u8>> {
         let first = self.first.get()?;
         // SAFETY: the block is free, so `push` was the last to write to it.
@@ -95,7 +92,6 @@ impl FreeList {
     /// # Safety
     ///
     /// The block has the size and alignment of a pointer at least, and is not accessed any more.
-    #[inline(always)]
     unsafe fn push(&self, block: NonNull<u8>) -> bool {
         let Some(room) = self.room.get().checked_sub(1) else {
             return false;
@@ -110,14 +106,13 @@ impl FreeList {
 
 impl FreeBlocks {
     /// Returns the list of this size, which is kept.
-    #[inline(always)]
     fn list(&self, size: Size) -> &FreeList {
         &self.0[size.0 as usize % SIZES]
     }
 }
 
 /// Allocates memory of this layout, which is not empty, and of its size.
-#[inline(always)]
+#[inline]
 pub(super) fn allocate(layout: Layout, size: Size) -> NonNull<u8> {
     if size.is_kept() {
         take(size).unwrap_or_else(|| allocate_new(size.layout()))

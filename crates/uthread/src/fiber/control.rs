@@ -122,7 +122,7 @@ pub(super) struct Rare {
 
 impl Rare {
     /// Returns the state of a new fiber.
-    #[inline(always)]
+    #[inline]
     pub(super) fn of_new(name: Option<Box<str>>) -> Seldom<Rare> {
         Seldom::new(name.map(|name| Rare {
             name: Some(name),
@@ -167,7 +167,6 @@ unsafe impl Send for Control {}
 impl Control {
     /// Creates the control block of a fiber with this [id](next_id), to which there are two
     /// references. Makes no call, so that it is written where it is to be.
-    #[inline(always)]
     pub(super) fn new(
         functions: &'static Functions,
         id: NonZeroU64,
@@ -206,7 +205,7 @@ impl Control {
 
     /// Returns `true` if the fiber has any of what few fibers need: a name, local values, a stack
     /// of its own, or a result without having run.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn has_rare(&self) -> bool {
         self.rare.get().is_some()
     }
@@ -259,7 +258,6 @@ impl Control {
 
     /// Takes the result of a fiber that ends without running its closure. Called by the fiber
     /// itself.
-    #[inline(always)]
     pub(super) fn take_refusal(&self) -> Option<Payload> {
         self.rare.get()?.refusal.take()
     }
@@ -360,7 +358,7 @@ impl Control {
     }
 
     /// Drops the reference to the scheduler.
-    #[inline(always)]
+    #[inline]
     pub(super) fn drop_scheduler(&mut self) {
         drop(self.scheduler.get_mut().take());
     }
@@ -426,7 +424,6 @@ impl Control {
     ///
     /// Called once, by the worker that has taken the fiber from a queue, and which keeps it until
     /// it has ended. The runner runs no other fiber.
-    #[inline(always)]
     pub(crate) unsafe fn start(
         &self,
         fiber: NonNull<Control>,
@@ -440,7 +437,6 @@ impl Control {
     }
 
     /// Records that the fiber runs, and how it switches away.
-    #[inline(always)]
     pub(super) fn begin(&self, exit: &Exit) {
         self.switch.exit.set(Some(NonNull::from_ref(exit)));
     }
@@ -462,13 +458,11 @@ impl Control {
     }
 
     /// Returns the thread pointer of a started fiber, if it has thread-local storage of its own.
-    #[inline(always)]
     pub(crate) fn thread_pointer(&self) -> Option<NonZeroUsize> {
         self.switch.runner.get()?.thread_pointer()
     }
 
     /// Takes the runner of a fiber that has ended.
-    #[inline(always)]
     pub(crate) fn take_runner(&self) -> Runner {
         self.switch.runner.take().expect("the fiber has run")
     }
@@ -543,21 +537,19 @@ impl Started {
         Started(NonNull::from_ref(control))
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn control(&self) -> &Control {
         // SAFETY: by the contract of `new`.
         unsafe { self.0.as_ref() }
     }
 
     /// Prefetches the control block.
-    #[inline(always)]
     pub(crate) fn prefetch(self) {
         cache::prefetch(self.0);
     }
 
     /// Prefetches the address translation of the stack page on which the fiber continues. The
     /// control block must be in the cache.
-    #[inline(always)]
     pub(crate) fn prefetch_page(self) {
         if let Some(left_off) = self.control().switch.left_off.get() {
             cache::prefetch_bytes(left_off, 1);
@@ -566,7 +558,6 @@ impl Started {
 
     /// Prefetches the stack from where the fiber continues towards its base, where the switch links
     /// it to the worker's stack. The control block must be in the cache.
-    #[inline(always)]
     pub(crate) fn prefetch_stack(self) {
         let switch = &self.control().switch;
         if let (Some(left_off), Some(exit)) = (switch.left_off.get(), switch.exit.get()) {

@@ -28,7 +28,6 @@ impl<T> Joinable<T> {
     /// # Safety
     ///
     /// The outcome is that of the fiber.
-    #[inline(always)]
     #[allow(unsafe_code, reason = "the contract's")]
     pub(super) unsafe fn new(
         fiber: FiberRef,
@@ -52,7 +51,6 @@ impl<T> Joinable<T> {
         }
     }
 
-    #[inline(always)]
     #[allow(
         unsafe_code,
         reason = "a pointer into a value that the reference keeps"
@@ -64,7 +62,6 @@ impl<T> Joinable<T> {
 }
 
 impl<T> Drop for Joinable<T> {
-    #[inline(always)]
     #[allow(unsafe_code, reason = "a drop by hand")]
     fn drop(&mut self) {
         // SAFETY: the value is not used any more.

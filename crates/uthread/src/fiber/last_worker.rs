@@ -32,7 +32,6 @@ impl LastWorker {
 
     /// Stores the worker. Called by the fiber before it checks whether it may start an operation
     /// there.
-    #[inline(always)]
     pub(crate) fn set(&self, worker: u32) {
         // Relaxed: the fiber wrote it itself. If nothing changes, the worker's inbox orders the
         // two: it is not emptied between the check and the operation.

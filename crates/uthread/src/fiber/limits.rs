@@ -91,21 +91,20 @@ impl Limits {
     }
 
     /// Returns `true` if there is anything to drop.
-    #[inline(always)]
+    #[inline]
     pub(super) fn has_inner(&self) -> bool {
         self.inner.get().is_some()
     }
 
     /// Returns `true` if the fiber may wait without limit and its priority is normal, so that there
     /// is nothing else to check.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.state.load(Ordering::Relaxed) == 0
     }
 
     /// Returns the priority of the fiber's present work. Called by the fiber, or by the holder of
     /// the suspended fiber.
-    #[inline(always)]
     pub(crate) fn priority(&self) -> Priority {
         match self.state.load(Ordering::Relaxed) & (URGENT | BACKGROUND) {
             0 => Priority::Normal,
@@ -143,14 +142,12 @@ impl Limits {
     }
 
     /// Returns the deadline, if there is one.
-    #[inline(always)]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let deadline = self.restrictions()?.deadline.get();
         deadline.filter(|_| !self.unending.get())
     }
 
     /// Calls `end`, the last part of a fiber, in which no limit ends its waits.
-    #[inline(always)]
     pub(super) fn without<R>(&self, end: impl FnOnce() -> R) -> R {
         self.unending.set(true);
         let ended = end();
@@ -228,7 +225,6 @@ impl Limits {
         }
     }
 
-    #[inline(always)]
     fn restrictions(&self) -> Option<&Inner> {
         self.has(RESTRICTED).then(|| self.inner())
     }
@@ -238,7 +234,6 @@ impl Limits {
         self.inner()
     }
 
-    #[inline(always)]
     fn has(&self, flag: u8) -> bool {
         self.state.load(Ordering::Relaxed) & flag != 0
     }

@@ -206,7 +206,7 @@ where
     /// # Safety
     ///
     /// The contract of [`FiberRef::pair`].
-    #[inline(always)]
+    #[inline]
     #[allow(unsafe_code, reason = "the contract of the forms")]
     unsafe fn forms(
         Identity { name, spawn_site }: Identity,
@@ -444,7 +444,6 @@ where
         }
     }
 
-    #[inline(always)]
     fn drop_little(&mut self) -> bool {
         self.control.drop_scheduler();
         !self.control.has_rare()

@@ -78,7 +78,6 @@ impl<T> Outcome<T> {
     }
 
     /// Returns `true` if nothing in it needs to be dropped. The caller is the only one left.
-    #[inline(always)]
     #[allow(
         dead_code,
         reason = "the models, which include this file, have no fibers"

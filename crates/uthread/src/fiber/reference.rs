@@ -125,7 +125,7 @@ impl FiberRef {
     ///
     /// What the fiber borrows lives until its closure and its value were dropped, however long the
     /// references live.
-    #[inline(always)]
+    #[inline]
     pub(super) unsafe fn pair<B: Body>(
         make: impl FnOnce(&'static Functions) -> B,
     ) -> (FiberRef, FiberRef) {
@@ -136,7 +136,7 @@ impl FiberRef {
         (FiberRef(fiber.cast()), FiberRef(fiber.cast()))
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn control(&self) -> &Control {
         // SAFETY: the fiber lives as long as there are references to it.
         unsafe { self.0.as_ref() }
@@ -148,19 +148,16 @@ impl FiberRef {
     ///
     /// The address is that of a fiber, to which there is a counted reference during the use of this
     /// one.
-    #[inline(always)]
     pub(super) unsafe fn uncounted(fiber: NonNull<Control>) -> ManuallyDrop<FiberRef> {
         ManuallyDrop::new(FiberRef(fiber))
     }
 
     /// Returns the address of the fiber.
-    #[inline(always)]
     pub(crate) fn as_ptr(&self) -> NonNull<Control> {
         self.0
     }
 
     /// Runs the closure to its end, on the fiber's own stack.
-    #[inline(always)]
     pub(crate) fn run(&self) {
         // SAFETY: the fiber lives, and its functions are those of its type.
         unsafe { (self.control().functions.run)(self.0) }

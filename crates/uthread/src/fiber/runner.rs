@@ -149,7 +149,6 @@ impl Runner {
     /// # Safety
     ///
     /// It runs no other fiber. There is a reference to this one until it has ended.
-    #[inline(always)]
     pub(super) unsafe fn load(self, fiber: NonNull<Control>) {
         // SAFETY: the top lives as long as the runner, and the coroutine is not running.
         unsafe { (*self.0.as_ptr()).fiber = fiber };
@@ -177,14 +176,12 @@ impl Runner {
     }
 
     /// Returns the fiber that was loaded last.
-    #[inline(always)]
     pub(super) fn fiber(self) -> NonNull<Control> {
         // SAFETY: the top was initialized when the runner was created.
         unsafe { (*self.0.as_ptr()).fiber }
     }
 
     /// Returns the thread pointer of the fibers, if they have thread-local storage of their own.
-    #[inline(always)]
     pub(crate) fn thread_pointer(self) -> Option<NonZeroUsize> {
         // SAFETY: the top was initialized when the runner was created, and the pointer never
         // changes.
@@ -204,7 +201,6 @@ impl Runner {
     }
 
     /// Returns the extent of the stack.
-    #[inline(always)]
     pub(crate) fn extent(self) -> Extent {
         // SAFETY: the top was initialized when the runner was created, and the extent never
         // changes.
@@ -226,7 +222,6 @@ impl Runner {
 #[allow(unsafe_code, reason = "the block of a runner")]
 impl Runner {
     /// Makes the block ready for the next fiber. Called by the loop of the runner.
-    #[inline(never)]
     fn end_thread(self, limits: &Limits) {
         // The end of the fiber may have created values again.
         match limits.without(images::drop_values) {

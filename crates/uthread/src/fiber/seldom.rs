@@ -16,7 +16,6 @@ pub(super) struct Seldom<T> {
 #[allow(unsafe_code, reason = "a box that is created later")]
 impl<T> Seldom<T> {
     /// Creates it with or without a value.
-    #[inline(always)]
     pub(super) fn new(value: Option<T>) -> Seldom<T> {
         let value = value.map_or_else(ptr::null_mut, |value| Box::into_raw(Box::new(value)));
         Seldom {
@@ -25,7 +24,7 @@ impl<T> Seldom<T> {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn get(&self) -> Option<&T> {
         // Acquire pairs with the release in `create`.
         let value = self.value.load(Ordering::Acquire);
@@ -61,14 +60,12 @@ impl<T: Default> Seldom<T> {
 }
 
 impl<T> Default for Seldom<T> {
-    #[inline(always)]
     fn default() -> Seldom<T> {
         Seldom::new(None)
     }
 }
 
 impl<T> Drop for Seldom<T> {
-    #[inline(always)]
     fn drop(&mut self) {
         if !self.value.get_mut().is_null() {
             self.clear();

@@ -6,13 +6,11 @@ use std::ptr::NonNull;
 pub(crate) const LINE_BYTES: usize = 64;
 
 /// Prefetches a value.
-#[inline(always)]
 pub(crate) fn prefetch<T>(value: NonNull<T>) {
     prefetch_bytes(value.cast(), size_of::<T>());
 }
 
 /// Prefetches `count` bytes, at least one. Reads nothing and never faults, whatever the address.
-#[inline(always)]
 pub(crate) fn prefetch_bytes(start: NonNull<u8>, count: usize) {
     // The last byte is on a line of its own unless the first is at the start of one.
     for offset in (0..count.saturating_sub(1)).step_by(LINE_BYTES) {
@@ -22,7 +20,6 @@ pub(crate) fn prefetch_bytes(start: NonNull<u8>, count: usize) {
 }
 
 #[allow(unsafe_code, reason = "an instruction that Rust has no safe name for")]
-#[inline(always)]
 fn prefetch_line(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {

@@ -39,7 +39,6 @@ pub(crate) struct WaiterId(u64);
 ///
 /// `Timeout` at the deadline, or, if there is one, when the caller is cancelled; `Disconnected` if
 /// the caller is cancelled but cannot be unwound.
-#[inline(always)]
 pub(crate) fn retry_until<R>(
     deadline: Option<Instant>,
     mut attempt: impl FnMut(bool) -> Option<R>,
@@ -101,7 +100,6 @@ impl<S> NotifyMutex<S> {
     ///
     /// `Timeout` at the deadline, or, if there is one, when the caller is cancelled; `Disconnected`
     /// if the caller is cancelled but cannot be unwound.
-    #[inline(always)]
     pub(crate) fn wait<R>(
         &self,
         deadline: Option<Instant>,
@@ -113,7 +111,6 @@ impl<S> NotifyMutex<S> {
 
     /// Calls `look` once. Registers the caller as a waiter if that returns nothing and the caller
     /// may wait.
-    #[inline(never)]
     fn look<R>(
         &self,
         id: &mut Option<WaiterId>,

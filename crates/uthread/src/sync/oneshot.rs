@@ -142,7 +142,6 @@ impl<T> Receiver<T> {
     /// uthread::spawn(move || drop(sender));
     /// assert_eq!(receiver.recv(), Err(RecvError));
     /// ```
-    #[inline(always)]
     pub fn recv(self) -> Result<T, RecvError> {
         turn::spend();
         while !self.has_come() {
@@ -211,7 +210,6 @@ impl<T> Receiver<T> {
 
     /// Returns `true` if the channel has a value or is disconnected. Otherwise the caller will be
     /// woken for either.
-    #[inline(never)]
     fn has_come(&self) -> bool {
         self.outcome.is_done() || !self.outcome.await_done(caller::wake_handle())
     }

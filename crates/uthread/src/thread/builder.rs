@@ -64,7 +64,7 @@ pub(super) fn start<R>(make: impl FnOnce() -> (FiberRef, R)) -> R {
 
 /// Starts the runtime for the new fiber of a caller that belongs to none. Counts the spawn of a
 /// caller that has limits.
-#[inline(never)]
+#[cold]
 fn prepare() {
     if !caller::is_inside() {
         Runtime::default_runtime();
@@ -73,7 +73,7 @@ fn prepare() {
 }
 
 /// Queues the new fiber of a caller that has limits or a priority, or that belongs to no runtime.
-#[inline(never)]
+#[cold]
 fn start_other(fiber: FiberRef) {
     let runtime = (!caller::is_inside()).then(Runtime::default_runtime);
     caller::pass_priority(&fiber, None);

@@ -30,7 +30,6 @@ impl<T> fmt::Debug for JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    #[inline(always)]
     pub(crate) fn new(fiber: Joinable<T>) -> JoinHandle<T> {
         JoinHandle { fiber: Some(fiber) }
     }
@@ -144,7 +143,6 @@ impl<T> JoinHandle<T> {
 
     /// Returns the result of a fiber that has ended. With the threads driver, waits for its thread
     /// to end.
-    #[inline(always)]
     fn take(mut self) -> Result<T> {
         thread_ends::await_end(|| self.joinable().fiber().control());
         let fiber = self.fiber.take();

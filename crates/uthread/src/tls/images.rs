@@ -38,7 +38,8 @@ pub(crate) enum Values {
     Left,
 }
 
-/// Drops the thread-local values of the calling fiber, as at the end of a thread.
+/// Drops the thread-local values of the calling fiber, as at the end of a thread. Never inlined:
+/// the caller must not keep the address of one.
 #[inline(never)]
 #[allow(unsafe_code, reason = "a function of the C library")]
 pub(crate) fn drop_values() -> Values {
@@ -73,7 +74,7 @@ fn has_keys() -> bool {
 }
 
 /// Gives all thread-local variables but the C library's their initial values. Nothing on the
-/// caller's stack refers to any.
+/// caller's stack refers to any. Never inlined, like [`drop_values`].
 #[inline(never)]
 #[allow(unsafe_code, reason = "the locale of a thread that has ended")]
 pub(crate) fn reset() {

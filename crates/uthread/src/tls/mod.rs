@@ -51,7 +51,6 @@ impl Tls {
     /// The caller is the worker, and the pointer is that of a fiber's block, which no other thread
     /// uses meanwhile. `action` accesses thread-local values only in functions that are not
     /// inlined.
-    #[inline(always)]
     #[allow(unsafe_code, reason = "writing the thread pointer")]
     pub(crate) unsafe fn with<R>(self, pointer: usize, action: impl FnOnce() -> R) -> R {
         // SAFETY: by the caller's contract.

@@ -48,7 +48,6 @@ impl Way {
 }
 
 /// Returns the thread pointer.
-#[inline(always)]
 #[allow(unsafe_code, reason = "reading a register")]
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) fn get() -> usize {
@@ -73,7 +72,6 @@ pub(super) fn get() -> usize {
 /// It is that of a complete block that no other thread uses until the pointer is set again. No
 /// address of a thread-local value is kept across the call: the caller accesses such values only in
 /// functions that are not inlined.
-#[inline(always)]
 #[allow(unsafe_code, reason = "writing a register")]
 pub(super) unsafe fn set(way: Way, pointer: usize) {
     #[cfg(target_arch = "x86_64")]

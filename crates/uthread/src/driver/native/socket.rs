@@ -52,7 +52,6 @@ pub(in crate::driver) trait Call<'a> {
 }
 
 /// Makes a call that does not block, retrying after signals. Returns `None` if it would block.
-#[inline(always)]
 pub(in crate::driver) fn try_now<'a, C: Call<'a>>(call: &mut C) -> Option<rustix::io::Result<u32>> {
     if let Err(errno) = call.make_nonblocking() {
         return Some(Err(errno));

@@ -45,7 +45,7 @@ impl End {
 
 /// Returns the reason why the caller may not wait, if there is one. Cancellation takes precedence
 /// over a deadline.
-#[inline(always)]
+#[inline]
 pub(crate) fn end() -> Option<End> {
     match unlimited() {
         Some(_) => None,
@@ -54,19 +54,19 @@ pub(crate) fn end() -> Option<End> {
 }
 
 /// Returns the calling fiber if it runs on a worker and may wait without limit, as usual.
-#[inline(always)]
+#[inline]
 pub(super) fn unlimited() -> Option<Started> {
     current::running().filter(|fiber| fiber.control().limits.is_empty())
 }
 
 /// Returns `true` if the caller is a fiber on a worker and may wait without limit, as usual.
-#[inline(always)]
+#[inline]
 pub(crate) fn is_unlimited() -> bool {
     unlimited().is_some()
 }
 
 /// Checks a caller that has limits, or is a thread.
-#[inline(never)]
+#[cold]
 fn look_for_end() -> Option<End> {
     let shut_down = is_shut_down();
     let (is_cancelled, deadline) =
@@ -95,7 +95,7 @@ pub(crate) fn is_shut_down() -> bool {
 }
 
 /// Returns the deadline of the caller's calls, if there is one.
-#[inline(always)]
+#[inline]
 pub(crate) fn deadline() -> Option<Instant> {
     match unlimited() {
         Some(_) => None,
@@ -103,7 +103,7 @@ pub(crate) fn deadline() -> Option<Instant> {
     }
 }
 
-#[inline(never)]
+#[cold]
 fn look_for_deadline() -> Option<Instant> {
     with_limits(|limits| limits.deadline())
 }
@@ -117,7 +117,6 @@ pub(crate) fn earliest(own: Option<Instant>) -> Option<Instant> {
 }
 
 /// Returns the error of a call that may not wait.
-#[inline(always)]
 pub(crate) fn refusal() -> Option<io::Error> {
     end().map(refuse)
 }
@@ -136,7 +135,6 @@ fn refuse(end: End) -> io::Error {
 /// # Errors
 ///
 /// `ECANCELED` or `ETIMEDOUT` if the caller may not wait.
-#[inline(always)]
 pub(crate) fn refuse_if_cancelled() -> io::Result<()> {
     refusal().map_or(Ok(()), Err)
 }

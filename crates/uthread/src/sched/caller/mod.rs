@@ -80,7 +80,6 @@ pub(crate) fn is_on_worker() -> bool {
 }
 
 /// Calls `action` with the calling fiber's control block, if the caller is a fiber.
-#[inline(always)]
 pub(crate) fn with_control<R>(action: impl FnOnce(&Control) -> R) -> Option<R> {
     match current::running() {
         Some(fiber) => Some(action(fiber.control())),
@@ -114,7 +113,6 @@ fn read_of<R>(
 }
 
 /// Calls `action` with the calling fiber's local values, if the caller is a fiber.
-#[inline(always)]
 pub(crate) fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> Option<R> {
     with_control(|control| action(control.locals_or_new()))
 }

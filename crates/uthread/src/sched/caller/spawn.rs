@@ -60,7 +60,6 @@ pub(crate) fn here(fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()>
 /// has the error.
 ///
 /// A function of its own, which calls nothing in the most frequent case, and so saves no registers.
-#[inline(never)]
 pub(crate) fn ordinary(fiber: FiberRef) {
     let mut fiber = Some(fiber);
     current::with_worker(|worker| worker.queues.spawn_ordinary(&mut fiber));
@@ -69,7 +68,7 @@ pub(crate) fn ordinary(fiber: FiberRef) {
     }
 }
 
-#[inline(never)]
+#[cold]
 fn spawn_elsewhere(fiber: FiberRef) {
     // The fiber's outcome holds the error as well.
     let _ = here(fiber, None);
@@ -102,7 +101,6 @@ pub(crate) fn fork(fiber: FiberRef) -> io::Result<()> {
 }
 
 /// Queues a new fiber on the caller's worker. Returns it if the caller is on none.
-#[inline(always)]
 fn queue_here(fiber: FiberRef, queue: impl FnOnce(&Queues, FiberRef)) -> Option<FiberRef> {
     let mut fiber = Some(fiber);
     current::with_worker(|worker| fiber.take().map(|fiber| queue(&worker.queues, fiber)));

@@ -9,10 +9,9 @@ use crate::sched::worker::{budget, calls};
 
 /// Lets others run now and then, so that a fiber that never waits does not monopolize its worker.
 /// Called once by each call that may complete without waiting.
-#[inline(always)]
+#[inline]
 pub(crate) fn spend() {
     #[cold]
-    #[inline(never)]
     fn let_others_run() {
         // A thread notices here that it is cancelled.
         if in_fiber() {
@@ -52,7 +51,6 @@ pub(crate) fn end_call() {
 #[inline]
 pub(crate) fn spend_try() {
     #[cold]
-    #[inline(never)]
     fn let_others_run() {
         if in_fiber() {
             let _ = yield_within_call();
@@ -86,7 +84,7 @@ pub(crate) fn yield_now() {
     }
 }
 
-#[inline(never)]
+#[cold]
 fn yield_within_limits() {
     unwind_if_cancelled();
     pass();

@@ -8,7 +8,6 @@ use crate::fiber::Control;
 use crate::sched::threads::handles;
 
 /// Waits until the thread of a fiber that has ended is gone, if the fiber was a thread.
-#[inline(always)]
 pub(crate) fn await_end<'a>(fiber: impl FnOnce() -> &'a Control) {
     if !handles::is_empty() {
         await_thread(fiber());

@@ -59,11 +59,10 @@ impl NewFibers {
         (NewFibers::Stealable(deque, stealer), handle)
     }
 
-    #[inline(always)]
     pub(in crate::sched) fn push(&self, fiber: FiberRef) {
         match self {
             NewFibers::Own(own) => own.access(|queue| queue.push_back(fiber)),
-            NewFibers::Stealable(deque, _) => push_stealable(deque, fiber),
+            NewFibers::Stealable(deque, _) => deque.push(fiber),
         }
     }
 
@@ -76,23 +75,20 @@ impl NewFibers {
         count > WAITING_MAX
     }
 
-    #[inline(always)]
     pub(in crate::sched) fn pop_newest(&self) -> Option<FiberRef> {
         match self {
             NewFibers::Own(own) => own.access(VecDeque::pop_back),
-            NewFibers::Stealable(deque, _) => pop_stealable(deque),
+            NewFibers::Stealable(deque, _) => deque.pop(),
         }
     }
 
-    #[inline(always)]
     pub(in crate::sched) fn pop_oldest(&self) -> Option<FiberRef> {
         match self {
             NewFibers::Own(own) => own.access(VecDeque::pop_front),
-            NewFibers::Stealable(_, stealer) => steal_oldest(stealer),
+            NewFibers::Stealable(_, stealer) => take(|| stealer.steal()),
         }
     }
 
-    #[inline(always)]
     pub(in crate::sched) fn is_empty(&self) -> bool {
         match self {
             NewFibers::Own(own) => own.length.load(Ordering::Relaxed) == 0,
@@ -134,29 +130,10 @@ impl NewFibers {
     }
 }
 
-/// Pushes a fiber that other workers may steal. Not inlined, so that the only worker does not save
-/// the registers that this takes.
-#[inline(never)]
-fn push_stealable(deque: &Deque<FiberRef>, fiber: FiberRef) {
-    deque.push(fiber);
-}
-
-/// Pops a fiber that other workers may steal. Not inlined, like [`push_stealable`].
-#[inline(never)]
-fn pop_stealable(deque: &Deque<FiberRef>) -> Option<FiberRef> {
-    deque.pop()
-}
-
-/// Steals the oldest fiber of a deque. Not inlined, like [`push_stealable`].
-#[inline(never)]
-fn steal_oldest(stealer: &Stealer<FiberRef>) -> Option<FiberRef> {
-    take(|| stealer.steal())
-}
-
 impl Own {
     /// Takes and queues a fiber if the queue need not grow and is not [full](NewFibers::is_full).
     /// Returns `true` if it did.
-    #[inline(always)]
+    #[inline]
     pub(in crate::sched) fn push_in_place(&self, fiber: &mut Option<FiberRef>) -> bool {
         self.access(|queue| {
             let has_room = queue.len() < queue.capacity().min(WAITING_MAX);
@@ -168,7 +145,7 @@ impl Own {
     }
 
     /// Calls `action` with the queue, which runs no code of the program.
-    #[inline(always)]
+    #[inline]
     fn access<R>(&self, action: impl FnOnce(&mut VecDeque<FiberRef>) -> R) -> R {
         let mut queue = self.queue.borrow_mut();
         let result = action(&mut queue);

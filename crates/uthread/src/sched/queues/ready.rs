@@ -126,7 +126,6 @@ impl Ready {
     }
 
     /// Returns `true` if fibers neither migrate nor are ordered, and none is spent.
-    #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain.get()
     }
@@ -177,7 +176,6 @@ impl Ready {
     }
 
     /// Appends a fiber if not all are in `staying`.
-    #[inline(never)]
     fn push_by_kind(&self, fiber: Started) {
         if let Some(prioritized) = self.prioritized.get()
             && fiber.control().limits.priority() != Priority::Normal
@@ -191,7 +189,6 @@ impl Ready {
     }
 
     /// Appends a fiber that only this worker may run.
-    #[inline(always)]
     pub(crate) fn push_staying(&self, fiber: Started) {
         self.staying.push(fiber);
     }
@@ -213,7 +210,6 @@ impl Ready {
 
     /// Returns `true` if another fiber may be put first, the `is_first` since the last switch, and
     /// counts it.
-    #[inline(always)]
     fn may_run_next(&self, is_first: bool, now: u64) -> bool {
         if is_first && self.next_at.get().wrapping_add(1) != now {
             self.next_in_a_row.set(0);
@@ -240,7 +236,6 @@ impl Ready {
 
     /// Makes a fiber run next if fibers migrate or are ordered. Only a normal one comes before
     /// others of its priority.
-    #[inline(never)]
     fn push_next_by_kind(&self, fiber: Started, now: u64) {
         if fiber.control().limits.priority() != Priority::Normal {
             return self.push_by_kind(fiber);
@@ -265,7 +260,6 @@ impl Ready {
     }
 
     /// Takes the fiber to run next, if fibers do not migrate.
-    #[inline(always)]
     pub(crate) fn pop_staying(&self) -> Option<Started> {
         self.staying.pop()
     }
@@ -306,7 +300,6 @@ impl Ready {
         self.staying.is_empty() && (self.is_plain.get() || self.is_rest_empty())
     }
 
-    #[inline(never)]
     fn is_rest_empty(&self) -> bool {
         self.spent.is_empty()
             && self.stealable.as_ref().is_none_or(Stealable::is_empty)

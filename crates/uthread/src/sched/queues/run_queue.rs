@@ -75,14 +75,12 @@ impl Length {
     }
 
     /// Moves the head on. Loads it once more, which becomes one instruction with the store.
-    #[inline(always)]
     fn move_head(&self, places: u32) {
         let head = self.head.load(Ordering::Relaxed).wrapping_add(places);
         self.head.store(head, Ordering::Relaxed);
     }
 
     /// Moves the tail on, like the head.
-    #[inline(always)]
     fn move_tail(&self, places: u32) {
         let tail = self.tail.load(Ordering::Relaxed).wrapping_add(places);
         self.tail.store(tail, Ordering::Relaxed);
@@ -107,7 +105,6 @@ impl Default for RunQueue {
 
 impl RunQueue {
     /// Appends a fiber.
-    #[inline(always)]
     pub(crate) fn push(&self, fiber: Started) {
         let tail = self.tail();
         if self.place(tail).get().is_some() {
@@ -131,7 +128,6 @@ impl RunQueue {
     }
 
     /// Removes the first fiber.
-    #[inline(always)]
     pub(crate) fn pop(&self) -> Option<Started> {
         let head = self.head();
         let first = self.place(head).get()?;
@@ -182,7 +178,6 @@ impl RunQueue {
 
     /// Returns the position of the first fiber. Not an atomic load, of which the CPU would not get
     /// the lowest byte alone.
-    #[inline(always)]
     #[allow(unsafe_code, reason = "a load by the only thread that stores")]
     fn head(&self) -> u32 {
         // SAFETY: the queue is not `Sync`, and only its methods store. So no other thread stores
@@ -191,14 +186,12 @@ impl RunQueue {
     }
 
     /// Returns the position after the last fiber in the ring.
-    #[inline(always)]
     #[allow(unsafe_code, reason = "a load by the only thread that stores")]
     fn tail(&self) -> u32 {
         // SAFETY: as in `head`.
         unsafe { self.length.tail.as_ptr().read() }
     }
 
-    #[inline(always)]
     fn place(&self, position: u32) -> &Cell<Option<Started>> {
         &self.ring[usize::from(position as u8)]
     }
@@ -210,7 +203,6 @@ impl RunQueue {
         self.record_rest(&rest);
     }
 
-    #[inline(always)]
     fn record_rest(&self, rest: &VecDeque<Started>) {
         self.has_rest.set(!rest.is_empty());
         self.length.rest.store(rest.len(), Ordering::Relaxed);
@@ -237,7 +229,6 @@ impl RunQueue {
     }
 
     /// Prefetches the fiber at this distance from the head.
-    #[inline(always)]
     fn prefetch(&self, ahead: u8, prefetch: fn(Started)) {
         if let Some(fiber) = self.place(self.head().wrapping_add(ahead.into())).get() {
             prefetch(fiber);

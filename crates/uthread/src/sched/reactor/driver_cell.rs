@@ -31,7 +31,6 @@ impl DriverCell {
     }
 
     /// Returns `true` if another thread may use the driver.
-    #[inline(always)]
     pub(crate) fn is_shared(&self) -> bool {
         self.is_shared
     }
@@ -41,7 +40,6 @@ impl DriverCell {
     /// # Panics
     ///
     /// Panics if the worker itself uses the driver, and nobody else may.
-    #[inline(always)]
     pub(crate) fn lock(&self) -> Guard<'_> {
         if self.is_shared {
             self.lock_shared();
@@ -55,6 +53,7 @@ impl DriverCell {
         Guard(self)
     }
 
+    /// Waits for the lock. Never inlined: the caller would save the registers of the loop.
     #[inline(never)]
     fn lock_shared(&self) {
         while !self.try_lock() {
@@ -106,7 +105,6 @@ pub(crate) struct Guard<'a>(&'a DriverCell);
 impl Deref for Guard<'_> {
     type Target = Box<dyn Driver>;
 
-    #[inline(always)]
     fn deref(&self) -> &Box<dyn Driver> {
         // SAFETY: the owner of the guard has the lock.
         #[allow(unsafe_code, reason = "a cell with a lock")]
@@ -117,7 +115,6 @@ impl Deref for Guard<'_> {
 }
 
 impl DerefMut for Guard<'_> {
-    #[inline(always)]
     fn deref_mut(&mut self) -> &mut Box<dyn Driver> {
         // SAFETY: the owner of the guard has the lock.
         #[allow(unsafe_code, reason = "a cell with a lock")]
@@ -128,7 +125,6 @@ impl DerefMut for Guard<'_> {
 }
 
 impl Drop for Guard<'_> {
-    #[inline(always)]
     fn drop(&mut self) {
         // Release pairs with the acquire in `try_lock`.
         self.0.is_locked.store(false, Ordering::Release);

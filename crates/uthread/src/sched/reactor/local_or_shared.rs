@@ -14,7 +14,6 @@ pub(crate) enum LocalOrShared<T> {
 
 impl<T> LocalOrShared<T> {
     /// Returns the value of a worker that owns it alone.
-    #[inline(always)]
     pub(crate) fn local(&self) -> Option<&RefCell<T>> {
         match self {
             LocalOrShared::Local(cell) => Some(cell),
@@ -23,7 +22,7 @@ impl<T> LocalOrShared<T> {
     }
 
     /// Calls `action` with the value, which the caller accesses in no other way meanwhile.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
         match self {
             LocalOrShared::Local(cell) => action(&mut cell.borrow_mut()),

@@ -76,13 +76,12 @@ impl Reactor {
     }
 
     /// Returns `true` if the list of fibers need not grow for the next one.
-    #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
         self.live.len() < self.live.capacity()
     }
 
     /// Keeps a fiber until it has ended.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn admit(&mut self, fiber: FiberRef) {
         fiber.control().live_index.set(self.live.len() as u32);
         tables::make_room(&mut self.live);
@@ -90,7 +89,6 @@ impl Reactor {
     }
 
     /// Removes a fiber that has ended.
-    #[inline(always)]
     pub(crate) fn discharge(&mut self, fiber: Started) -> FiberRef {
         let index = fiber.control().live_index.get();
         let ended = self.live.swap_remove(index as usize);

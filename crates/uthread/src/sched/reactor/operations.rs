@@ -163,7 +163,6 @@ impl Operations {
     }
 
     /// Prefetches the fiber that waits for the operation.
-    #[inline(always)]
     pub(crate) fn prefetch(&self, token: Token) {
         if let Some(operation) = self.slots.get(slot(token))
             && let Recipient::Fiber(fiber) = &operation.recipient

@@ -23,7 +23,6 @@ fn room<T>(capacity: usize) -> Option<usize> {
 }
 
 /// Makes room in a table for an entry that is about to be added.
-#[inline(always)]
 pub(in crate::sched) fn make_room<T>(table: &mut Vec<T>) {
     #[cold]
     fn grow<T>(table: &mut Vec<T>) {
@@ -38,7 +37,6 @@ pub(in crate::sched) fn make_room<T>(table: &mut Vec<T>) {
 }
 
 /// Makes room in a slab for an entry that is about to be added.
-#[inline(always)]
 pub(in crate::sched) fn make_room_in_slab<T>(table: &mut Slab<T>) {
     #[cold]
     fn grow<T>(table: &mut Slab<T>) {

@@ -201,7 +201,6 @@ impl Shared {
     }
 
     /// Returns the queues of fibers whose priority is not normal, if the workers order fibers.
-    #[inline(always)]
     pub(in crate::sched) fn prioritized(&self) -> Option<&Arc<SharedPrioritized>> {
         // Acquire pairs with the release in `begin_ordering`.
         match self.state.load(Ordering::Acquire) & ORDERED {
@@ -238,7 +237,6 @@ impl Shared {
     }
 
     /// Returns `true` if the runtime shuts down, if the workers order fibers, or if one is away.
-    #[inline(always)]
     pub(in crate::sched) fn is_unusual(&self) -> bool {
         // Relaxed: a caller that acts on it looks again.
         self.state.load(Ordering::Relaxed) & (SHUT_DOWN | ORDERED | AWAY) != 0

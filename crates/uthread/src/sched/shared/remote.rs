@@ -238,7 +238,6 @@ impl Remote {
     }
 
     /// Stores a fiber's name, if it has one.
-    #[inline(always)]
     pub(in crate::sched) fn record_name(&self, control: &Control) {
         #[cold]
         fn insert(names: &Mutex<HashMap<u64, Box<str>>>, control: &Control, name: &str) {
@@ -249,7 +248,6 @@ impl Remote {
         }
     }
 
-    #[inline(always)]
     pub(in crate::sched) fn forget_name(&self, control: &Control) {
         #[cold]
         fn remove(names: &Mutex<HashMap<u64, Box<str>>>, control: &Control) {

@@ -235,7 +235,6 @@ impl Shared {
 impl Remote {
     /// Records that the fiber which has run has left its stack. From then on, others may submit its
     /// operation.
-    #[inline(always)]
     pub(in crate::sched) fn record_left(&self) {
         // Release pairs with the acquire in `is_submitting`.
         self.is_submitting.store(false, Ordering::Release);

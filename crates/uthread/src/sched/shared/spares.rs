@@ -115,7 +115,6 @@ impl<W, S> Spares<W, S> {
     }
 
     /// Returns the number of spare workers that were started.
-    #[inline(always)]
     pub(in crate::sched) fn len(&self) -> usize {
         // Acquire pairs with the release in `add`.
         self.used.load(Ordering::Acquire)

@@ -38,7 +38,6 @@ pub(in crate::sched) fn give_up(fiber: NonZeroU64) {
 }
 
 /// Detaches the thread of a fiber whose handle is dropped.
-#[inline(always)]
 pub(crate) fn detach<'a>(fiber: impl FnOnce() -> &'a Control) {
     if !is_empty() {
         drop(take_of(fiber()));
@@ -46,7 +45,7 @@ pub(crate) fn detach<'a>(fiber: impl FnOnce() -> &'a Control) {
 }
 
 /// Returns `true` if no thread is kept.
-#[inline(always)]
+#[inline]
 pub(in crate::sched) fn is_empty() -> bool {
     COUNT.load(Ordering::Relaxed) == 0
 }

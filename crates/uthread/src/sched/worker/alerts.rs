@@ -21,12 +21,10 @@ impl Alerts {
     pub(in crate::sched) const MIGRATION: u8 = 8;
 
     /// Returns `true` if there is nothing to check.
-    #[inline(always)]
     pub(in crate::sched) fn is_empty(&self) -> bool {
         self.0.get() == 0
     }
 
-    #[inline(always)]
     pub(in crate::sched) fn has(&self, alert: u8) -> bool {
         self.0.get() & alert != 0
     }

@@ -77,21 +77,18 @@ impl Worker {
 
     /// Runs a batch that ends after [`SHORT_TIME_MAX`], of the fibers that `next` takes for the
     /// switch of this number.
-    #[inline(never)]
     fn run_short_batch(&self, next: impl Fn(u64) -> Option<Started>) {
         self.shorten_batch();
         self.run_in_turn(next);
     }
 
     /// Ends the batch after [`SHORT_TIME_MAX`].
-    #[inline(always)]
     pub(super) fn shorten_batch(&self) {
         // Polling has forgotten whether fibers still wait for events.
         self.io.look_within(&self.queues, SHORT_TIME_MAX);
     }
 
     /// Runs the fibers that `next` takes for the switch of each number.
-    #[inline(always)]
     pub(super) fn run_in_turn(&self, next: impl Fn(u64) -> Option<Started>) {
         for _ in 0..BATCH_FIBERS {
             let switch = self.queues.remote.counters.switches.get().wrapping_add(1);
@@ -107,7 +104,7 @@ impl Worker {
 }
 
 impl Starter for Worker {
-    #[inline(always)]
+    #[inline]
     fn start(&self, fiber: FiberRef) -> Option<Started> {
         self.fibers.start(fiber, &self.queues, &self.io)
     }

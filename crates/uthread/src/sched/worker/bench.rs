@@ -9,7 +9,6 @@ use super::Worker;
 impl Worker {
     /// Takes a place among the active workers, as this one was away, or sits out until there is
     /// one.
-    #[inline(never)]
     pub(super) fn settle(&self) {
         if self.queues.shared.settle(self.queues.index) {
             // A waker may rely on its search.
@@ -20,7 +19,6 @@ impl Worker {
 
     /// Lets another worker go on in place of this one, whose fiber is about to block its thread.
     /// Returns `false` if there is none.
-    #[inline(never)]
     pub(in crate::sched) fn stand_aside(&self) -> bool {
         let shared = &self.queues.shared;
         if !shared.has_spares() {

@@ -29,7 +29,6 @@ impl Io {
     /// If the call is pending, the fiber suspends next. The operation and the memory it borrows
     /// stay alive and untouched until its completion was reaped.
     #[allow(unsafe_code, reason = "the contract's")]
-    #[inline(always)]
     pub(in crate::sched) unsafe fn start_call(
         &self,
         queues: &Queues,
@@ -113,7 +112,6 @@ impl Io {
 ///
 /// The contract of [`Driver::start`].
 #[allow(unsafe_code, reason = "the contract's")]
-#[inline(always)]
 unsafe fn start(
     driver: &mut dyn Driver,
     operation: &mut Operation<'_>,

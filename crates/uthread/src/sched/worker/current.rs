@@ -29,17 +29,11 @@ pub(crate) fn running() -> Option<Started> {
     FIBER.get()
 }
 
-/// Sets the running fiber. Called by the loop of the worker, which stays on its thread.
+/// Sets the running fiber. Called by the loop of the worker, which stays on its thread. Always
+/// inlined: the address of the thread-local is in a register during the loop.
 #[inline(always)]
 pub(super) fn set_running(fiber: Option<Started>) {
     FIBER.set(fiber);
-}
-
-/// Records that the loop of the worker runs, and no fiber. Called before the loop does more than to
-/// take the next fiber and to switch to it. Never inlined, as it is rarely called.
-#[inline(never)]
-pub(super) fn record_loop() {
-    FIBER.set(None);
 }
 
 /// Records the running fiber, and the worker that runs it, in thread-local storage that is the
@@ -84,7 +78,7 @@ pub(crate) fn leave_for_good() {
 }
 
 /// Calls `action` with the worker of the calling thread, if it is one.
-#[inline(always)]
+#[inline]
 #[allow(unsafe_code, reason = "the worker lives as long as its thread runs it")]
 pub(crate) fn with_worker<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
     // SAFETY: `enter` sets the pointer only while it borrows the worker on this thread.
@@ -92,13 +86,12 @@ pub(crate) fn with_worker<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
 }
 
 /// Calls `action` with the worker of the calling fiber, if the caller is a fiber on a worker.
-#[inline(always)]
 pub(crate) fn with_fiber<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
     with_running(|worker, _| action(worker))
 }
 
 /// Calls `action` with the calling fiber and its worker, if the caller is a fiber on a worker.
-#[inline(always)]
+#[inline]
 pub(crate) fn with_running<R>(action: impl FnOnce(&Worker, Started) -> R) -> Option<R> {
     let fiber = running()?;
     with_worker(|worker| action(worker, fiber))

@@ -39,7 +39,7 @@ impl Fibers {
     ///
     /// All that few fibers need is in another function, so that this one calls none, and saves no
     /// registers.
-    #[inline(always)]
+    #[inline]
     pub(super) fn start(&self, fiber: FiberRef, queues: &Queues, io: &Io) -> Option<Started> {
         let control = fiber.control();
         if !control.has_rare()
@@ -57,9 +57,8 @@ impl Fibers {
         self.start_slowly(fiber, queues, io)
     }
 
-    #[inline(never)]
     fn start_slowly(&self, fiber: FiberRef, queues: &Queues, io: &Io) -> Option<Started> {
-        current::record_loop();
+        current::set_running(None);
         let control = fiber.control();
         let runner = match control.take_reserved() {
             None => self.runners.take(),
@@ -149,7 +148,6 @@ impl Fibers {
     ///
     /// Like [`start`](Fibers::start), this calls nothing for most fibers, before it drops the
     /// reference.
-    #[inline(always)]
     pub(super) fn end(&self, fiber: Started, queues: &Queues, io: &Io, panics: &Panics) {
         let control = fiber.control();
         if !queues.alerts.has(Alerts::PANICS)

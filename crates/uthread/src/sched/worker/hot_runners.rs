@@ -25,13 +25,11 @@ impl Default for HotRunners {
 }
 
 impl HotRunners {
-    #[inline(always)]
     pub(super) fn has_room(&self) -> bool {
         self.count.get() < RUNNERS_MAX
     }
 
     /// Adds a runner. The caller has checked that there is room.
-    #[inline(always)]
     pub(super) fn push(&self, runner: Runner) {
         let count = self.count.get();
         self.places[count].set(Some(runner));
@@ -39,7 +37,6 @@ impl HotRunners {
     }
 
     /// Takes the newest runner.
-    #[inline(always)]
     pub(super) fn pop(&self) -> Option<Runner> {
         let last = self.count.get().wrapping_sub(1);
         let runner = self.places.get(last)?.get();

@@ -83,14 +83,9 @@ impl Io {
     }
 
     /// Returns `true` if it is time to submit, or to poll for events.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_flush_due(&self, queues: &Queues) -> bool {
-        queues.alerts.has(Alerts::BATCH_END) && self.is_time_to_flush(queues)
-    }
-
-    #[inline(never)]
-    fn is_time_to_flush(&self, queues: &Queues) -> bool {
-        self.schedule.is_due(queues, &self.driver)
+        queues.alerts.has(Alerts::BATCH_END) && self.schedule.is_due(queues, &self.driver)
     }
 
     /// Submits the driver's operations without sleeping.
@@ -121,7 +116,6 @@ impl Io {
 
     /// Makes fibers ready whose operations have completed or whose timers have expired, and
     /// publishes the driver's counts: the last iteration before a sleep leaves them complete.
-    #[inline(never)]
     pub(super) fn poll(&self, queues: &Queues) {
         let mut reactor = self.reactor.lock();
         let count = reactor.collect(|fiber, first| queues.make_ready_as(fiber, first));
@@ -143,7 +137,6 @@ impl Io {
     }
 
     /// Requests the end of late operations.
-    #[inline(never)]
     pub(super) fn cancel_late(&self, queues: &Queues) {
         while let Some(token) = self.take_late() {
             // Under the lock: otherwise another worker could hand out the last completion in
@@ -201,7 +194,7 @@ impl Io {
 
     /// Keeps other workers from the reactor during a sleep. Returns `false` if the sleep is over
     /// already.
-    #[inline(always)]
+    #[inline]
     pub(super) fn close_reactor(&self) -> bool {
         let mut reactor = self.reactor.lock();
         // Another worker may have found that an operation is late, which this one alone can cancel.

@@ -218,7 +218,7 @@ impl Worker {
 
     /// Keeps other workers from the reactor during the sleep. Returns `false` if the sleep is over
     /// already.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn close_reactor(&self) -> bool {
         self.io.close_reactor()
     }
@@ -233,7 +233,9 @@ impl Worker {
         self.sleep.wake_up(&self.queues, &self.io, &self.ending);
     }
 
-    /// Runs one iteration of the loop.
+    /// Runs one iteration of the loop. Always inlined: a fiber that waits for a socket takes
+    /// several of them.
+    #[inline(always)]
     pub(crate) fn tick(&self) -> Tick {
         if self.look_around() {
             self.run_batch();
@@ -277,7 +279,6 @@ impl Worker {
     }
 
     /// Begins what the state of the runtime demands of each worker.
-    #[inline(never)]
     fn follow_state(&self) {
         if self.queues.shared.is_shut_down() {
             self.ending.cancel_all(&self.queues, &self.io);
@@ -314,7 +315,6 @@ impl Worker {
         self.io.poll(&self.queues);
     }
 
-    #[inline(never)]
     fn take_mail(&self) {
         for mail in self.queues.remote.inbox().take() {
             match mail {

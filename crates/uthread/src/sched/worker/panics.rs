@@ -94,7 +94,6 @@ impl Panics {
     }
 
     /// Records that a fiber has ended.
-    #[inline(always)]
     pub(super) fn record_end(&self, queues: &Queues, fiber: Started) {
         if queues.alerts.has(Alerts::PANICS) {
             self.look_for_end(queues, fiber.control());
@@ -208,7 +207,6 @@ pub(in crate::sched) fn begin_unwinding() -> Option<bool> {
 /// Records that a fiber suspends while its thread panics. Called by the fiber when it is about to
 /// do so.
 #[cold]
-#[inline(never)]
 pub(in crate::sched) fn record_suspension(fiber: Started) {
     let panics = current::with_fiber(|worker| {
         worker.queues.alerts.set(Alerts::PANICS, true);

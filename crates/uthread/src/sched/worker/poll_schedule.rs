@@ -33,7 +33,6 @@ pub(super) struct PollSchedule {
 impl PollSchedule {
     /// Returns `true` if submissions have waited for long, or must be submitted for events to
     /// occur; or if events have not been polled for long.
-    #[inline(always)]
     pub(super) fn is_due(&self, queues: &Queues, driver: &DriverCell) -> bool {
         if let Some(flush_at) = self.flush_at.get() {
             let driver = driver.lock();

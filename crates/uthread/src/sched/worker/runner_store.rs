@@ -31,19 +31,16 @@ impl RunnerStore {
     }
 
     /// Takes a runner that needs no preparation, if there is one.
-    #[inline(always)]
     pub(super) fn take_hot(&self) -> Option<Runner> {
         self.hot.pop()
     }
 
     /// Returns `true` if [`keep`](RunnerStore::keep) has room.
-    #[inline(always)]
     pub(super) fn has_room(&self) -> bool {
         self.hot.has_room()
     }
 
     /// Keeps a runner with a stack of the pool. The caller has checked that there is room.
-    #[inline(always)]
     pub(super) fn keep(&self, runner: Runner) {
         self.hot.push(runner);
     }
@@ -157,7 +154,6 @@ impl RunnerStore {
     }
 
     /// Gives runners to all workers or, if those need none, their stacks to the pool.
-    #[inline(never)]
     fn give(&self, runners: Vec<Runner>) {
         if let Some(kept) = &self.shared.runners {
             return self.shared.stacks.give(kept.give(runners));

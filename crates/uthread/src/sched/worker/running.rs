@@ -18,7 +18,6 @@ impl Worker {
 
     /// Runs a fiber like [`run_fiber`](Worker::run_fiber), where fibers have neither thread-local
     /// storage of their own nor a context.
-    #[inline(always)]
     pub(super) fn run_plain_fiber(&self, fiber: Started, switch: u64) -> bool {
         self.run_fiber_by(|_, fiber| resume(fiber), fiber, switch)
     }
@@ -56,7 +55,8 @@ impl Worker {
         }
     }
 
-    /// Runs a fiber with its own thread-local storage.
+    /// Runs a fiber with its own thread-local storage. Never inlined: the loop must not compute the
+    /// address of a thread-local while the thread pointer is that of the fiber.
     #[inline(never)]
     #[allow(unsafe_code, reason = "the thread pointer of a fiber")]
     fn resume_with(&self, tls: Tls, fiber: Started) -> (Started, Option<Pause>) {
@@ -88,7 +88,7 @@ impl Worker {
             }
             None => {
                 current::set_running(None);
-                self.end_fiber(fiber);
+                self.fibers.end(fiber, &self.queues, &self.io, &self.panics);
             }
         }
     }
@@ -105,13 +105,12 @@ impl Worker {
             self.pause_checked(fiber, pause);
         } else {
             current::set_running(None);
-            self.pass_on(fiber, pause);
+            self.hand_on(fiber, pause);
         }
     }
 
     /// Hands on a fiber that has left its stack, if fibers migrate or some fiber is suspended
     /// during its panic.
-    #[inline(never)]
     fn pause_checked(&self, fiber: Started, pause: Pause) {
         let mut resumed = Some(pause);
         while let Some(pause) = resumed
@@ -133,25 +132,13 @@ impl Worker {
                 }
                 self.hand_on(fiber, pause);
             }
-            None => self.end_fiber(fiber),
+            None => self.fibers.end(fiber, &self.queues, &self.io, &self.panics),
         }
-    }
-
-    /// Removes a fiber that has ended, and takes its stack back.
-    #[inline(never)]
-    fn end_fiber(&self, fiber: Started) {
-        self.fibers.end(fiber, &self.queues, &self.io, &self.panics);
     }
 
     /// Passes a fiber that has left its stack on to where it waits. From then on others may resume
     /// it.
-    #[inline(never)]
     pub(super) fn hand_on(&self, fiber: Started, pause: Pause) {
-        self.pass_on(fiber, pause);
-    }
-
-    #[inline(always)]
-    fn pass_on(&self, fiber: Started, pause: Pause) {
         match pause {
             Pause::Yielded => self.queues.make_ready(fiber),
             Pause::Spent => self.queues.make_spent(fiber),
@@ -177,7 +164,6 @@ fn resume(fiber: Started) -> (Started, Option<Pause>) {
 }
 
 /// Runs a fiber within its context.
-#[inline(never)]
 fn resume_in(context: &dyn AnyContext, fiber: Started) -> (Started, Option<Pause>) {
     // The context is code of the program, to which the fiber is not the caller.
     current::set_running(None);

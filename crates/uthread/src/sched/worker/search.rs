@@ -49,7 +49,6 @@ impl Worker {
         }
     }
 
-    #[inline(never)]
     fn take_migrating(&self) -> Option<Started> {
         // Without a queue that others steal from, fibers do not migrate.
         self.queues.ready.stealable_queue()?;
@@ -63,7 +62,6 @@ impl Worker {
             .or_else(|| self.neighbors.take_next(&self.queues))
     }
 
-    #[inline(never)]
     fn run_found(&self, fiber: Started) {
         self.queues.announce_rest();
         let switch = self.queues.remote.counters.switches.get().wrapping_add(1);

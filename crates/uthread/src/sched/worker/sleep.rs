@@ -28,7 +28,6 @@ impl Sleep {
     }
 
     /// Counts this worker as searching.
-    #[inline(always)]
     pub(super) fn begin_search(&self, queues: &Queues) {
         if !self.searching.replace(true) {
             queues.shared.idle().begin_search();
@@ -37,7 +36,6 @@ impl Sleep {
 
     /// Stops counting this worker as searching. The last one that searches wakes another one if
     /// there is still work.
-    #[inline(always)]
     pub(super) fn end_search(&self, queues: &Queues) {
         if self.searching.replace(false)
             && queues.shared.idle().end_search()
@@ -74,7 +72,6 @@ impl Sleep {
     }
 
     /// Sleeps until an event, or for this time.
-    #[inline(always)]
     pub(super) fn wait(&self, queues: &Queues, io: &Io, timeout: Option<Duration>) {
         let idle = io.wait(queues, timeout);
         self.count.update(|sleeps| sleeps.wrapping_add(1));
@@ -83,7 +80,6 @@ impl Sleep {
     }
 
     /// Records that the worker is awake, whatever has woken it.
-    #[inline(always)]
     pub(super) fn wake_up(&self, queues: &Queues, io: &Io, ending: &Ending) {
         io.open_reactor();
         if ending.has_begun() {

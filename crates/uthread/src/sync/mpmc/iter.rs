@@ -18,7 +18,6 @@ impl<'a, T> Iter<'a, T> {
 impl<T> Iterator for Iter<'_, T> {
     type Item = T;
 
-    #[inline(always)]
     fn next(&mut self) -> Option<T> {
         self.receiver.recv().ok()
     }
@@ -40,7 +39,6 @@ impl<'a, T> TryIter<'a, T> {
 impl<T> Iterator for TryIter<'_, T> {
     type Item = T;
 
-    #[inline(always)]
     fn next(&mut self) -> Option<T> {
         self.receiver.try_recv().ok()
     }
@@ -61,7 +59,6 @@ pub struct IntoIter<T> {
 impl<T> Iterator for IntoIter<T> {
     type Item = T;
 
-    #[inline(always)]
     fn next(&mut self) -> Option<T> {
         self.receiver.recv().ok()
     }

@@ -17,9 +17,8 @@
 //! One lock guards the state. No waiter is woken and no value dropped under it, as a destructor may
 //! wait or use the channel. A woken waiter inspects the state again.
 //!
-//! The two loops that wait are inlined into the fiber's code, and the functions that they call are
-//! not. A switch in a deeper frame makes the CPU mispredict each return on the way up, which
-//! doubled the time of a round trip.
+//! The two loops that wait are inlined into the fiber's code. A switch in a deeper frame makes the
+//! CPU mispredict each return on the way up, which doubled the time of a round trip.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -111,7 +110,6 @@ impl<T> Channel<T> {
 
     /// Appends the value to the queue and returns `None`, or enters the line and returns the
     /// ticket.
-    #[inline(never)]
     pub(super) fn put_or_join_line(&self, value: T) -> Result<Option<u64>, SendError<T>> {
         let mut state = self.lock();
         if state.receiver_gone {
@@ -128,7 +126,6 @@ impl<T> Channel<T> {
 
     /// Returns the result for the value with this ticket, or `None` while it is in the line and the
     /// caller may wait.
-    #[inline(never)]
     fn look_at_line(&self, ticket: u64, may_wait: bool) -> Option<Result<(), SendError<T>>> {
         let mut state = self.lock();
         if !state.is_in_line(ticket) {
@@ -266,7 +263,6 @@ impl<T> Channel<T> {
 
     /// Takes a value, or reports that all senders are gone. Returns `None` if there is neither, and
     /// records whether the caller waits.
-    #[inline(never)]
     fn receive(&self, waits: bool) -> Option<Result<T, RecvError>> {
         let mut state = self.lock();
         if let Some(value) = state.queue.pop_front() {
@@ -342,7 +338,6 @@ impl<T> Channel<T> {
 
 /// Wakes the chosen receiver. Out of the way of channels with one receiver.
 #[cold]
-#[inline(never)]
 fn wake_chosen<T>(mut state: MutexGuard<'_, State<T>>) {
     let chosen = state.receivers().take_chosen();
     drop(state);
@@ -373,7 +368,6 @@ impl<T> State<T> {
     }
 
     #[cold]
-    #[inline(never)]
     fn choose_receiver(&mut self) -> bool {
         self.receivers().choose()
     }
@@ -387,7 +381,7 @@ impl<T> State<T> {
         }
     }
 
-    #[inline(never)]
+    #[cold]
     fn claim_first(&mut self) -> Option<InLine<T>> {
         let mut senders = self.line.iter().map(|in_line| in_line.sender.as_ref());
         let index = senders.position(|sender| sender.is_none_or(Side::claim))?;

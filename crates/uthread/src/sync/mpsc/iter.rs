@@ -39,7 +39,6 @@ impl<'a, T> TryIter<'a, T> {
 impl<T> Iterator for TryIter<'_, T> {
     type Item = T;
 
-    #[inline(always)]
     fn next(&mut self) -> Option<T> {
         self.receiver.try_recv().ok()
     }

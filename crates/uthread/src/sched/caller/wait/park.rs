@@ -43,7 +43,7 @@ pub(crate) fn park_deadline(time: Instant) {
     }
 }
 
-/// Waits like [`park_deadline`], for a thread.
+/// Waits like [`park_deadline`], for a thread. Never inlined, as `std` accesses thread-locals here.
 #[inline(never)]
 fn block(deadline: Option<Instant>) {
     match (threads::current(), deadline) {
@@ -120,7 +120,6 @@ fn park_within_limits(deadline: Option<Instant>) {
 }
 
 /// Waits until `done` returns `true`. The change must be followed by a wake-up.
-#[inline(always)]
 pub(crate) fn park_until(done: impl Fn() -> bool) {
     while !done() {
         park();

@@ -60,7 +60,7 @@ pub(crate) fn perform(operation: &mut Operation<'_>, timeout: Option<Duration>) 
 }
 
 /// Returns the error of an operation that had to wait and has failed.
-#[inline(never)]
+#[cold]
 fn error_of(completion: OperationResult) -> io::Error {
     let timed_out = completion == OperationResult::TIMED_OUT;
     let cut_off = timed_out || op::CANCELLED_RESULTS.contains(&completion.0);

@@ -27,7 +27,6 @@ pub(in crate::sched) trait Starter {
 impl Queues {
     /// Takes the fiber to run next if fibers do not migrate. `oldest` is the new one that is to run
     /// first, if its turn has come.
-    #[inline(always)]
     pub(in crate::sched) fn next_staying(
         &self,
         oldest: Option<Started>,
@@ -53,7 +52,6 @@ impl Queues {
     }
 
     /// Takes the fiber to run next if fibers migrate, and offers the others.
-    #[inline(never)]
     pub(in crate::sched) fn next_migrating(
         &self,
         oldest: Option<Started>,
@@ -85,12 +83,10 @@ impl Queues {
         }
     }
 
-    #[inline(never)]
     fn start_newest(&self, starter: &impl Starter) -> Option<Started> {
         self.new.pop_newest().and_then(|fiber| starter.start(fiber))
     }
 
-    #[inline(never)]
     pub(in crate::sched) fn start_oldest(&self, starter: &impl Starter) -> Option<Started> {
         self.new.pop_oldest().and_then(|fiber| starter.start(fiber))
     }

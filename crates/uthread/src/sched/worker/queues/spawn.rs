@@ -34,7 +34,7 @@ impl Queues {
 
     /// Takes and queues a new fiber, whose priority is normal, unless more has to be done than
     /// that.
-    #[inline(always)]
+    #[inline]
     pub(in crate::sched) fn spawn_ordinary(&self, fiber: &mut Option<FiberRef>) {
         if self.spreads_next.get() {
             return;
@@ -50,9 +50,7 @@ impl Queues {
         }
     }
 
-    /// Takes the fiber and queues it for this worker and thieves, unless the queue is full. Not
-    /// inlined, so that the only worker does not save the registers that this takes.
-    #[inline(never)]
+    /// Takes the fiber and queues it for this worker and thieves, unless the queue is full.
     fn spawn_stealable(&self, fiber: &mut Option<FiberRef>) {
         if !self.new.is_full() {
             fiber
@@ -63,7 +61,6 @@ impl Queues {
     }
 
     /// Queues a new fiber where idle workers find it.
-    #[inline(always)]
     pub(in crate::sched) fn push_new(&self, fiber: FiberRef) {
         self.new.push(fiber);
         self.wake_one();
@@ -110,7 +107,6 @@ impl Queues {
 
     /// Hands a new fiber to the next worker in turn.
     #[cold]
-    #[inline(never)]
     fn spread(&self, fiber: FiberRef) {
         self.spreads_next.set(false);
         // Relaxed: nothing depends on it.

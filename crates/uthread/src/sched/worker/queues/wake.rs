@@ -30,7 +30,6 @@ impl Queues {
 
     /// Appends a fiber that has used up its turn to the ready fibers, behind those that have not if
     /// it stays and has no priority.
-    #[inline(never)]
     pub(in crate::sched) fn make_spent(&self, fiber: Started) {
         if self.migrating || self.ready.is_ordered() {
             self.make_ready(fiber);
