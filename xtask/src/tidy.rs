@@ -27,6 +27,8 @@ mod size;
 
 mod unsafety;
 
+mod inlining;
+
 mod width;
 
 mod words;
@@ -65,7 +67,7 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 22] = [
+const CHECKS: [Check; 23] = [
     opening::check,
     layers::check,
     cycles::check,
@@ -74,6 +76,7 @@ const CHECKS: [Check; 22] = [
     terms::check,
     size::check,
     unsafety::check,
+    inlining::check,
     width::check,
     words::check,
     links::check,
