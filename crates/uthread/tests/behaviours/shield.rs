@@ -72,16 +72,17 @@ fn a_shield_holds_off_the_end_of_the_runtime(place: Place) {
 
 fn a_lock_of_a_file_is_waited_for_in_a_shield(place: Place) {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let [owner, waiting] = [(); 2].map(|()| File::open(file.path()).unwrap());
+    let [owner, waiting, last] = [(); 3].map(|()| File::open(file.path()).unwrap());
     owner.lock().unwrap();
     let runtime = place.runtime();
     let shielded = place.spawn_waiting(&runtime, move || {
         let taken = shield(|| waiting.lock());
-        (taken, errno(waiting.lock()))
+        // `waiting` has the lock, so only the end of the runtime ends this call.
+        (taken, errno(last.lock()))
     });
     let canary = runtime.spawn(|| sleep(HANG));
     let dropping = std::thread::spawn(move || drop(runtime));
-    // The end of the runtime has begun; before that, the lock would be taken a second time.
+    // The end of the runtime has begun, at least on the canary's worker.
     canary.join().unwrap_err();
     owner.unlock().unwrap();
     dropping.join().unwrap();
