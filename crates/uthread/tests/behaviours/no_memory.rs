@@ -15,7 +15,8 @@ use uthread::{JoinHandle, spawn, yield_now};
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{ON_WORKERS, behaviours};
-use crate::support::HANG;
+use crate::support::calls::stats_of_threads;
+use crate::support::{HANG, eventually};
 
 behaviours![(
     ON_WORKERS,
@@ -53,6 +54,11 @@ impl NoMemory {
             process::exit(2);
         });
         begins.recv().unwrap();
+        // A thread that starts needs memory for the stack of its signal handlers.
+        eventually("all other threads sleep", || {
+            let runs = |stat: &String| !stat.contains(") S ");
+            stats_of_threads().filter(runs).count() <= 1
+        });
         let limit = getrlimit(Resource::As);
         let pages = fs::read_to_string("/proc/self/statm").unwrap();
         let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
