@@ -459,13 +459,17 @@ impl Shared {
     /// Returns `true` if there are new fibers, apart from those that are a part of a started one's
     /// work (of a `join`). This matters if no worker is free to start them.
     pub(in crate::sched) fn has_unstarted(&self) -> bool {
+        // Briefly negative, if one worker has counted and another one has not yet.
+        let parts = || {
+            let parts = self.counters().map(|counters| counters.forks.get());
+            parts.fold(0, u64::wrapping_add).cast_signed().max(0)
+        };
+        // Counted on both sides of the queues, as a part may be queued or taken back in between.
+        let before = parts();
         let queued = self.all().map(|remote| remote.new_fibers());
         let prioritized = self.prioritized().map_or(0, |queues| queues.new_fibers());
         let queued = self.injector.len() + queued.sum::<usize>() + prioritized;
-        let parts = self.counters().map(|counters| counters.forks.get());
-        // Briefly negative, if one worker has counted and another one has not yet.
-        let parts = parts.fold(0, u64::wrapping_add).cast_signed().max(0);
-        queued as u64 > parts.cast_unsigned()
+        queued as u64 > before.max(parts()).cast_unsigned()
     }
 
     /// Returns the name of a live fiber, if it has one.

@@ -87,14 +87,13 @@ impl Queues {
 
     /// Removes a new fiber from its queue if it is the newest one.
     pub(in crate::sched) fn take_back(&self, fiber: &FiberRef) -> bool {
-        self.remote.counters.forks.add(u64::MAX);
-        let Some(newest) = self.new.pop_newest() else {
-            return false;
-        };
-        let found = newest.as_ptr() == fiber.as_ptr();
-        if !found {
-            self.new.push(newest);
+        let newest = self.new.pop_newest();
+        let found = newest.as_ref().map(FiberRef::as_ptr) == Some(fiber.as_ptr());
+        if let Some(other) = newest.filter(|_| !found) {
+            self.new.push(other);
         }
+        // Last: until then, the monitor would take the queued fiber for one that waits.
+        self.remote.counters.forks.add(u64::MAX);
         found
     }
 
