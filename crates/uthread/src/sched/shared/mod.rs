@@ -464,7 +464,7 @@ impl Shared {
             let parts = self.counters().map(|counters| counters.forks.get());
             parts.fold(0, u64::wrapping_add).cast_signed().max(0)
         };
-        // Counted on both sides of the queues, as a part may be queued or taken back in between.
+        // Read before and after the queues, as a part may be queued or taken back in between.
         let before = parts();
         let queued = self.all().map(|remote| remote.new_fibers());
         let prioritized = self.prioritized().map_or(0, |queues| queues.new_fibers());
