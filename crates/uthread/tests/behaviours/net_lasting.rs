@@ -21,6 +21,7 @@ behaviours![
             a_clone_keeps_it_open,
             its_end_and_its_reset_are_reported,
             a_read_that_is_late_takes_nothing,
+            a_peek_that_waits_leaves_the_bytes,
             two_may_wait_for_it,
             reads_of_all_sizes_find_all_that_was_sent
         ]
@@ -131,6 +132,33 @@ fn a_read_that_is_late_takes_nothing(place: Place) {
             ours.set_read_timeout(None).unwrap();
             exchange(&mut ours, &mut theirs);
         }
+    });
+}
+
+/// Catches a peek that makes the next read wait for more than what has come.
+fn a_peek_that_waits_leaves_the_bytes(place: Place) {
+    place.run(|| {
+        let (mut ours, mut theirs) = lasting_pair();
+        let mut bytes = [0; 8];
+        for _ in 0..3 {
+            let peek = || ours.peek(&mut bytes);
+            assert_eq!(
+                place
+                    .meanwhile(peek, || theirs.write_all(b"here").unwrap())
+                    .unwrap(),
+                4
+            );
+            assert_eq!(ours.peek(&mut [0]).unwrap(), 1);
+            assert_eq!(ours.read(&mut bytes).unwrap(), 4);
+            assert_eq!(&bytes[..4], b"here");
+        }
+        ours.set_read_timeout(Some(Duration::from_millis(2)))
+            .unwrap();
+        assert_eq!(kind(ours.peek(&mut bytes)), ErrorKind::WouldBlock);
+        ours.set_read_timeout(None).unwrap();
+        let end = place.meanwhile(|| ours.peek(&mut bytes), || drop(theirs));
+        assert_eq!(end.unwrap(), 0);
+        assert_eq!(ours.read(&mut bytes).unwrap(), 0);
     });
 }
 

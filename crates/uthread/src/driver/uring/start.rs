@@ -63,7 +63,6 @@ impl Uring {
         token: Token,
     ) -> Start {
         if receive.drains
-            && !receive.peek
             && self.registered.slot_of(receive.socket).is_none()
             && let Some(connections) = &self.ring.connections
         {
