@@ -71,6 +71,8 @@ pub(super) struct Measured {
     /// Memory before the connections were opened, and after the load while they are open and idle.
     memory: [Memory; 2],
     connections: u32,
+    /// `true` if the load polls instead of sleeping.
+    load_spins: bool,
     /// Number per answer; `NAN` where system calls were not counted.
     system_calls: f64,
     /// Number per answer.
@@ -88,7 +90,7 @@ impl Measured {
         vec![
             report.per_second,
             per_answer_us(cpu.total_ns() as f64),
-            per_answer_us(self.usage.machine_ns as f64),
+            per_answer_us(self.usage.machine_ns as f64) - polls_us(report, self.load_spins),
             per_answer_us(user_ns),
             per_answer_us(system_ns),
             per_answer_us(cpu.helpers_ns as f64),
@@ -120,6 +122,17 @@ impl Measured {
             figures: [&self.figures()[..], &memory].concat(),
             usage: self.usage,
         }
+    }
+}
+
+/// Returns the CPU time for each answer in which a load that spins had nothing to do.
+fn polls_us(report: &Report, load_spins: bool) -> f64 {
+    let busy_share = report.cpu_share.unwrap_or(1.0);
+    let cpus = report.workers as f64;
+    if load_spins {
+        (1.0 - busy_share) * cpus * 1e6 / report.per_second
+    } else {
+        0.0
     }
 }
 
@@ -155,6 +168,7 @@ pub(super) fn measure(
         usage,
         memory: [before, after],
         connections: load.connections,
+        load_spins: load.spin,
         system_calls,
         switches,
     })
