@@ -145,12 +145,6 @@ pub(super) unsafe fn unmap(start: usize, length: usize) {
     debug_assert!(unmapped.is_ok(), "a whole mapping can always be unmapped");
 }
 
-/// Populates these pages of new stacks before their first touch: by one call, a page costs less
-/// than by a fault. If the kernel refuses, they are populated by faults.
-pub(super) fn populate(pages: &[usize]) {
-    advise_at_once(pages, page_size(), libc::MADV_POPULATE_WRITE);
-}
-
 /// Releases `length` bytes of each of these free stacks, above its guard.
 #[allow(unsafe_code, reason = "giving pages back")]
 pub(super) fn discard(starts: &[usize], length: usize) {

@@ -106,8 +106,7 @@ impl Pool {
     pub(crate) fn take(&self, taken: &mut Vec<Stack>) -> io::Result<()> {
         let before = taken.len();
         let mut inner = self.lock();
-        let is_cold = inner.warm.is_empty();
-        if is_cold {
+        if inner.warm.is_empty() {
             inner.slabs.take(&self.guards, taken)?;
         } else {
             let left = inner.warm.len().saturating_sub(BATCH_STACKS);
@@ -115,12 +114,6 @@ impl Pool {
         }
         inner.lent += taken.len() - before;
         self.warm_count.store(inner.warm.len(), Ordering::Relaxed);
-        drop(inner);
-        if is_cold {
-            let ends = taken[before..].iter().map(|stack| stack.end);
-            let pages: Vec<_> = ends.map(|end| end - page_size()).collect();
-            memory::populate(&pages);
-        }
         Ok(())
     }
 
