@@ -13,6 +13,8 @@
 //!                         any other round
 //! ```
 
+use std::ffi::c_long;
+use std::mem;
 use std::time::{Duration, Instant};
 
 use crate::driver::FLUSH_TIME_MAX;
@@ -35,13 +37,12 @@ const FLUSH_SENDS: u32 = 10;
 const GATHER_TIME_MAX: Duration = Duration::from_micros(200);
 
 /// A round with gathered sends has taken long after this many times the time after which the
-/// scheduler ends it: a fiber has kept the worker.
+/// scheduler ends it: a fiber has kept the worker, unless the kernel has preempted its thread.
 const LONG_ROUND: u32 = 3;
 
-/// Number of direct sends after such a round, or after one with a single send where gathering saves
-/// no system call. It doubles if the next such round comes soon, up to a maximum at which the late
-/// sends, which are those of one round, are few in a thousand. The machine may also have
-/// interrupted the worker, which happens more rarely than that.
+/// Number of direct sends after a round in which a fiber has kept the worker, or after one with a
+/// single send where gathering saves no system call. It doubles if the next such round comes soon,
+/// up to a maximum at which the late sends, which are those of one round, are few in a thousand.
 const DIRECT_SENDS_MIN: u32 = 256;
 const DIRECT_SENDS_MAX: u32 = 8 * 1024;
 
@@ -67,6 +68,8 @@ pub(super) struct SendBatcher {
     gathered: u32,
     /// Time after which sends that gather in this round are flushed.
     gather_time: Duration,
+    /// Number of preemptions of the thread at the end of the last round that took long.
+    preemptions: c_long,
 }
 
 impl SendBatcher {
@@ -82,6 +85,7 @@ impl SendBatcher {
             direct_next: DIRECT_SENDS_MIN,
             gathered: 0,
             gather_time: FLUSH_TIME_MAX,
+            preemptions: 0,
         }
     }
 
@@ -121,23 +125,29 @@ impl SendBatcher {
         }
     }
 
-    /// Ends a round, before its gathered sends are submitted.
-    pub(super) fn end_round(&mut self, now: impl FnOnce() -> Instant) {
+    /// Ends a round, before its gathered sends are submitted. `preemptions` returns how many times
+    /// the kernel has preempted the thread.
+    pub(super) fn end_round(
+        &mut self,
+        now: impl FnOnce() -> Instant,
+        preemptions: impl FnOnce() -> c_long,
+    ) {
         if self.sends == 0 {
             return;
         }
         self.direct = self.direct.saturating_sub(self.sends);
         let began = self.began.take();
-        let is_worthwhile = began.is_some_and(|began| self.record_round(now() - began));
+        let is_worthwhile =
+            began.is_some_and(|began| self.record_round(now() - began, preemptions));
         self.is_gathering = self.sends >= SENDS_MIN && is_worthwhile && self.direct == 0;
         self.sends = 0;
     }
 
     /// Records a round whose timed sends took `time`. Returns `true` if its pace is one at which
     /// sends should gather.
-    fn record_round(&mut self, time: Duration) -> bool {
+    fn record_round(&mut self, time: Duration, preemptions: impl FnOnce() -> c_long) -> bool {
         if self.is_gathering {
-            self.record_gathered(time);
+            self.record_gathered(time, preemptions);
         }
         let send_time = time / (self.sends - self.untimed);
         self.gather_time = (FLUSH_SENDS * send_time).clamp(FLUSH_TIME_MAX, GATHER_TIME_MAX);
@@ -145,11 +155,12 @@ impl SendBatcher {
     }
 
     /// Records a round of gathered sends that took `time`.
-    fn record_gathered(&mut self, time: Duration) {
+    fn record_gathered(&mut self, time: Duration, preemptions: impl FnOnce() -> c_long) {
         self.gathered = self.gathered.saturating_add(self.sends);
         // Fibers that answer each other have nothing to gather.
         let is_vain = self.sends == 1 && !self.send_time_min.is_zero();
-        if is_vain || time > LONG_ROUND * self.gather_time {
+        let is_long = time > LONG_ROUND * self.gather_time;
+        if is_vain || is_long && !self.was_preempted(preemptions()) {
             if self.gathered > DIRECT_SENDS_MAX {
                 self.direct_next = DIRECT_SENDS_MIN;
             }
@@ -158,20 +169,38 @@ impl SendBatcher {
             self.gathered = 0;
         }
     }
+
+    /// Returns `true` if the thread was preempted since the last call, which excuses one long
+    /// round. Where other threads share its CPU, direct sends would wake them one by one, and be
+    /// preempted more often.
+    fn was_preempted(&mut self, preemptions: c_long) -> bool {
+        mem::replace(&mut self.preemptions, preemptions) != preemptions
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Runs a round, and returns `true` if its sends gather.
+    /// Runs a round in which the thread is not preempted, and returns `true` if its sends gather.
     fn round(batcher: &mut SendBatcher, sends: u32, time: Duration) -> bool {
+        let preemptions = batcher.preemptions;
+        round_until(batcher, sends, time, preemptions)
+    }
+
+    /// Runs a round at whose end the thread has been preempted so many times.
+    fn round_until(
+        batcher: &mut SendBatcher,
+        sends: u32,
+        time: Duration,
+        preemptions: c_long,
+    ) -> bool {
         let start = Instant::now();
         let gathered = (0..sends)
             .filter(|&index| batcher.gathers(16, || start + time * index / sends))
             .count() as u32;
         assert!(gathered == 0 || gathered == sends);
-        batcher.end_round(|| start + time);
+        batcher.end_round(|| start + time, || preemptions);
         gathered > 0
     }
 
@@ -264,5 +293,25 @@ mod tests {
             assert!(!round(&mut batcher, SENDS, late));
         }
         assert!(round(&mut batcher, SENDS, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_preemption_excuses_one_round_that_took_long() {
+        const SENDS: u32 = 64;
+        let late = LONG_ROUND * GATHER_TIME_MAX + Duration::from_nanos(1);
+        let mut batcher = SendBatcher::new(Duration::ZERO);
+        round(&mut batcher, SENDS, Duration::ZERO);
+        for preemptions in [1, 2, 9] {
+            assert!(round_until(&mut batcher, SENDS, late, preemptions));
+            assert!(round_until(
+                &mut batcher,
+                SENDS,
+                Duration::ZERO,
+                preemptions + 1
+            ));
+        }
+        assert!(round_until(&mut batcher, SENDS, late, 10));
+        assert!(round_until(&mut batcher, SENDS, late, 10));
+        assert!(!round_until(&mut batcher, SENDS, late, 10));
     }
 }

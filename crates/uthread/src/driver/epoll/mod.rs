@@ -271,7 +271,8 @@ impl Driver for Epoll {
     }
 
     fn flush(&mut self) {
-        self.send_batcher.end_round(Instant::now);
+        self.send_batcher
+            .end_round(Instant::now, native::preemptions);
         self.start_gathered();
         if self.core.state().interests.has_waiting() {
             self.look(Some(Duration::ZERO));
@@ -287,7 +288,8 @@ impl Driver for Epoll {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) {
-        self.send_batcher.end_round(Instant::now);
+        self.send_batcher
+            .end_round(Instant::now, native::preemptions);
         self.start_gathered();
         if !self.core.has_results() {
             self.look(timeout);

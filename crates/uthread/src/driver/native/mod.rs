@@ -6,6 +6,7 @@ pub(crate) mod call_stack;
 pub(crate) mod blocked;
 pub(crate) mod interrupt;
 pub(crate) mod message;
+mod preemptions;
 pub(crate) mod several;
 pub(in crate::driver) mod socket;
 pub(crate) mod tcp;
@@ -19,6 +20,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::pipe::PIPE_BUF;
 
+pub(super) use self::preemptions::preemptions;
 use self::socket::Call;
 use crate::op::fs::{FileOperation, OpenHow};
 use crate::op::net::SocketOperation;

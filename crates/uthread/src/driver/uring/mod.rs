@@ -45,6 +45,7 @@ use self::submissions::{PendingSubmissions, Submissions};
 use self::urgent::UrgentEntries;
 use self::user_data::UserData;
 use self::waker::Waker;
+use super::native;
 use super::send_batcher::SendBatcher;
 use super::{Counts, Driver, FLUSH_TIME_MAX, Pair, Start, Token, Wake};
 use crate::op::Operation;
@@ -442,7 +443,8 @@ impl Driver for Uring {
 
     fn flush(&mut self) {
         self.batch_sizer.begin_next();
-        self.send_batcher.end_round(Instant::now);
+        self.send_batcher
+            .end_round(Instant::now, native::preemptions);
         self.poll_devices();
         self.listen();
         self.resubmit_refused();
@@ -469,7 +471,8 @@ impl Driver for Uring {
             return self.flush();
         }
         self.batch_sizer.reset();
-        self.send_batcher.end_round(Instant::now);
+        self.send_batcher
+            .end_round(Instant::now, native::preemptions);
         self.forget_retired();
         let woken = self.listen();
         let is_any_refused = self.resubmit_refused();
