@@ -203,5 +203,10 @@ fn the_targets_are_distinct_and_judge_the_committed_report() {
         let has_points = verdict.points.is_empty() != is_measured;
         let is_known = TARGETS[..index].iter().any(|other| other.what == *what);
         assert!(has_points && !is_known, "{what}");
+        let ours = &verdict.target.subject;
+        let has_ours = results
+            .study(study)
+            .is_none_or(|study| study.subject(ours).is_some());
+        assert!(has_ours, "{what}: {study} has no {ours}");
     }
 }
