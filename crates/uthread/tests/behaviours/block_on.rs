@@ -15,12 +15,10 @@ use uthread::time::Elapsed;
 use uthread::{block_on, shield, sleep, spawn, timeout};
 
 use crate::fixtures::dedicated::{dedicated, waiting};
-use crate::fixtures::fiber_or_thread::{
-    Side, assert_ends_with_runtime, assert_neighbour_runs, is_cancelled, mixed,
-};
+use crate::fixtures::fiber_or_thread::{Side, assert_ends_with_runtime, is_cancelled, mixed};
 use crate::harness::place::Place;
-use crate::harness::turns::lets_others_run;
-use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
+use crate::harness::turns::one_worker_lets_others_run;
+use crate::harness::{EVERYWHERE, IN_FIBERS, ON_WORKERS, behaviours};
 use crate::support::{HOUR, SHORT, errno};
 
 behaviours![
@@ -38,11 +36,16 @@ behaviours![
         ]
     ),
     (
+        ON_WORKERS,
+        [
+            other_fibers_run_meanwhile,
+            a_future_that_yields_lets_other_fibers_run
+        ]
+    ),
+    (
         IN_FIBERS,
         [
             an_unpark_is_kept_for_the_next_park,
-            other_fibers_run_meanwhile,
-            a_future_that_yields_lets_other_fibers_run,
             cancellation_drops_the_future,
             cancellation_is_an_error_of_try_block_on,
             the_end_of_the_runtime_ends_the_wait,
@@ -216,7 +219,7 @@ fn a_panic_passes_through(place: Place) {
 }
 
 fn other_fibers_run_meanwhile(place: Place) {
-    assert_neighbour_runs(place, || {
+    one_worker_lets_others_run(place, || {
         let gate = Gate::default();
         let opened = gate.clone();
         let opener = spawn(move || opened.open());
@@ -226,7 +229,7 @@ fn other_fibers_run_meanwhile(place: Place) {
 }
 
 fn a_future_that_yields_lets_other_fibers_run(place: Place) {
-    lets_others_run(place, || block_on(yields(1)));
+    one_worker_lets_others_run(place, || block_on(yields(1)));
 }
 
 fn cancellation_drops_the_future(place: Place) {

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use crate::fixtures::fiber_or_thread::{
-    Counted, Running, assert_neighbour_runs, is_cancelled, mixed,
-};
+use crate::fixtures::fiber_or_thread::{Counted, Running, is_cancelled, mixed};
 use crate::harness::place::Place;
+use crate::harness::turns::one_worker_lets_others_run;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
 use crate::support::{HANG, SHORT};
 use uthread::select;
@@ -270,10 +269,10 @@ fn a_capacity_of_zero_panics(place: Place) {
 
 fn a_fiber_that_never_waits_does_not_starve_its_neighbours(place: Place) {
     let (sender, _receiver) = channel(1);
-    assert_neighbour_runs(place, move || assert_eq!(sender.send(1), Ok(1)));
+    one_worker_lets_others_run(place, move || assert_eq!(sender.send(1), Ok(1)));
     let (_sender, receiver) = channel::<i32>(1);
     let receiver = std::sync::Mutex::new(receiver);
-    assert_neighbour_runs(place, move || {
+    one_worker_lets_others_run(place, move || {
         assert_eq!(
             receiver.lock().unwrap().try_recv(),
             Err(TryRecvError::Empty)

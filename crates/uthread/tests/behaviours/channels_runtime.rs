@@ -3,10 +3,9 @@
 
 use std::sync::{Arc, mpsc as native};
 
-use crate::fixtures::fiber_or_thread::{
-    InDrop, assert_ends_with_runtime, assert_neighbour_runs, is_cancelled,
-};
+use crate::fixtures::fiber_or_thread::{InDrop, assert_ends_with_runtime, is_cancelled};
 use crate::harness::place::Place;
+use crate::harness::turns::one_worker_lets_others_run;
 use crate::harness::{IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
 use crate::support::HANG;
 use uthread::sync::mpsc::{
@@ -44,28 +43,28 @@ behaviours![
 
 fn a_fiber_that_never_waits_does_not_starve_its_neighbours(place: Place) {
     let (sender, receiver) = channel();
-    assert_neighbour_runs(place, move || {
+    one_worker_lets_others_run(place, move || {
         sender.send(1).unwrap();
         receiver.recv().unwrap();
     });
     let (sender, receiver) = sync_channel(1);
-    assert_neighbour_runs(place, move || {
+    one_worker_lets_others_run(place, move || {
         sender.send(1).unwrap();
         receiver.recv().unwrap();
     });
     let (sender, receiver) = channel();
-    assert_neighbour_runs(place, move || sender.send(1).unwrap());
+    one_worker_lets_others_run(place, move || sender.send(1).unwrap());
     drop(receiver);
     let (_sender, receiver) = channel::<()>();
-    assert_neighbour_runs(place, move || {
+    one_worker_lets_others_run(place, move || {
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty))
     });
     let (sender, _receiver) = sync_channel(0);
-    assert_neighbour_runs(place, move || {
+    one_worker_lets_others_run(place, move || {
         assert_eq!(sender.try_send(1), Err(TrySendError::Full(1)))
     });
     // A fiber that makes a channel for each value starves no neighbour either.
-    assert_neighbour_runs(place, || {
+    one_worker_lets_others_run(place, || {
         let (sender, receiver) = channel();
         sender.send(1).unwrap();
         receiver.recv().unwrap();

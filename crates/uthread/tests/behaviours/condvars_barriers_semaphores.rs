@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::fixtures::fiber_or_thread::{Running, assert_neighbour_runs, mixed};
+use crate::fixtures::fiber_or_thread::{Running, mixed};
 use crate::harness::place::Place;
+use crate::harness::turns::one_worker_lets_others_run;
 use crate::harness::{EVERYWHERE, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
 use crate::support::SHORT;
 use uthread::sync::{Barrier, Condvar, Mutex, Semaphore};
@@ -269,7 +270,7 @@ fn a_waiter_that_gives_up_lets_the_next_acquire(place: Place) {
 
 fn a_loop_of_tries_for_a_permit_lets_others_run(place: Place) {
     let semaphore = Semaphore::new(0);
-    assert_neighbour_runs(place, || assert!(semaphore.try_acquire().is_none()));
+    one_worker_lets_others_run(place, || assert!(semaphore.try_acquire().is_none()));
     place.run(|| {
         let shared = Arc::new(Semaphore::new(0));
         let theirs = Arc::clone(&shared);

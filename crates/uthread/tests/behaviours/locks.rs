@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::fixtures::fiber_or_thread::{Running, Side, assert_neighbour_runs, mixed};
+use crate::fixtures::fiber_or_thread::{Running, Side, mixed};
 use crate::harness::place::Place;
+use crate::harness::turns::one_worker_lets_others_run;
 use crate::harness::{EVERYWHERE, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
 use uthread::sync::{Mutex, RwLock, RwLockWriteGuard, TryLockError};
 use uthread::{Metrics, spawn, yield_now};
@@ -229,12 +230,12 @@ fn a_mutex_that_is_taken_again_and_again_wakes_one_waiter(place: Place) {
 fn a_loop_of_tries_lets_the_owner_run(place: Place) {
     let mutex = Arc::new(Mutex::new(()));
     let guard = mutex.lock().unwrap();
-    assert_neighbour_runs(place, || assert!(mutex.try_lock().is_err()));
+    one_worker_lets_others_run(place, || assert!(mutex.try_lock().is_err()));
     drop(guard);
     let lock = RwLock::new(());
     let guard = lock.write().unwrap();
-    assert_neighbour_runs(place, || assert!(lock.try_read().is_err()));
-    assert_neighbour_runs(place, || assert!(lock.try_write().is_err()));
+    one_worker_lets_others_run(place, || assert!(lock.try_read().is_err()));
+    one_worker_lets_others_run(place, || assert!(lock.try_write().is_err()));
     drop(guard);
 }
 

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::fixtures::fiber_or_thread::{
-    Counted, Running, assert_neighbour_runs, is_cancelled, mixed,
-};
+use crate::fixtures::fiber_or_thread::{Counted, Running, is_cancelled, mixed};
 use crate::harness::place::Place;
+use crate::harness::turns::one_worker_lets_others_run;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
 use crate::support::{HANG, SHORT};
 use uthread::select;
@@ -303,15 +302,15 @@ fn an_ended_selection_leaves_values_to_others(place: Place) {
 
 fn a_fiber_that_never_waits_does_not_starve_its_neighbours(place: Place) {
     let (sender, receiver) = channel();
-    assert_neighbour_runs(place, || assert_eq!(sender.send(1), Ok(())));
-    assert_neighbour_runs(place, || {
+    one_worker_lets_others_run(place, || assert_eq!(sender.send(1), Ok(())));
+    one_worker_lets_others_run(place, || {
         let _ = receiver.try_recv();
     });
-    assert_neighbour_runs(place, || {
+    one_worker_lets_others_run(place, || {
         let _ = receiver.recv_timeout(Duration::ZERO);
     });
     let (sender, _receiver) = sync_channel(0);
-    assert_neighbour_runs(place, || {
+    one_worker_lets_others_run(place, || {
         assert!(sender.send_timeout(1, Duration::ZERO).is_err())
     });
 }

@@ -13,10 +13,9 @@ use uthread::sync::mpsc::{
 use uthread::thread::park;
 use uthread::{select, shield, sleep};
 
-use crate::fixtures::fiber_or_thread::{
-    InDrop, assert_ends_with_runtime, assert_neighbour_runs, is_cancelled,
-};
+use crate::fixtures::fiber_or_thread::{InDrop, assert_ends_with_runtime, is_cancelled};
 use crate::harness::place::Place;
+use crate::harness::turns::one_worker_lets_others_run;
 use crate::harness::{EVERYWHERE, IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
 use crate::support::{HANG, SHORT, errno, pair};
 
@@ -118,12 +117,12 @@ fn a_selection_leaves_nothing_behind(place: Place) {
 
 fn a_fiber_that_never_waits_does_not_starve_its_neighbours(place: Place) {
     let (sender, receiver) = channel();
-    assert_neighbour_runs(place, move || {
+    one_worker_lets_others_run(place, move || {
         sender.send(1).unwrap();
         select! { recv(&receiver) -> value => assert_eq!(value, Ok(1)) }
     });
     let (_sender, receiver) = channel::<()>();
-    assert_neighbour_runs(place, move || {
+    one_worker_lets_others_run(place, move || {
         select! {
             recv(&receiver) => panic!("a message was received, but none was sent"),
             default => {}
@@ -132,11 +131,11 @@ fn a_fiber_that_never_waits_does_not_starve_its_neighbours(place: Place) {
 
     let (ours, mut peer) = pair();
     peer.write_all(b"x").unwrap();
-    assert_neighbour_runs(place, move || {
+    one_worker_lets_others_run(place, move || {
         select! { readable(&ours) -> ready => ready.unwrap() }
     });
     let (ours, _peer) = pair();
-    assert_neighbour_runs(place, move || {
+    one_worker_lets_others_run(place, move || {
         select! {
             readable(&ours) => panic!("the socket is readable, but nothing was written"),
             default => {}

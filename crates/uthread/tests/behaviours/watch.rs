@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
-use crate::fixtures::fiber_or_thread::{
-    Counted, InDrop, Running, assert_neighbour_runs, is_cancelled, mixed,
-};
+use crate::fixtures::fiber_or_thread::{Counted, InDrop, Running, is_cancelled, mixed};
 use crate::harness::place::Place;
+use crate::harness::turns::one_worker_lets_others_run;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
 use crate::support::{HANG, SHORT};
 use uthread::sync::watch::{RecvError, SendError, Sender, channel};
@@ -328,10 +327,10 @@ fn a_change_can_be_selected(place: Place) {
 
 fn a_fiber_that_never_waits_does_not_starve_its_neighbours(place: Place) {
     let (sender, receiver) = channel(0);
-    assert_neighbour_runs(place, || assert_eq!(sender.send(1), Ok(())));
-    assert_neighbour_runs(place, || drop(sender.borrow()));
-    assert_neighbour_runs(place, || drop(receiver.borrow()));
-    assert_neighbour_runs(place, || assert_eq!(receiver.has_changed(), Ok(true)));
+    one_worker_lets_others_run(place, || assert_eq!(sender.send(1), Ok(())));
+    one_worker_lets_others_run(place, || drop(sender.borrow()));
+    one_worker_lets_others_run(place, || drop(receiver.borrow()));
+    one_worker_lets_others_run(place, || assert_eq!(receiver.has_changed(), Ok(true)));
 }
 
 fn the_end_of_the_runtime_unwinds_waiters(place: Place) {
