@@ -297,13 +297,14 @@ fn two_fibers_that_wake_each_other_leave_turns_to_others(place: Place) {
         let turns = AtomicUsize::new(0);
         let over = AtomicUsize::new(0);
         let players = Mutex::new(Vec::new());
-        let play = |index: usize| {
+        let play = || {
             players.lock().unwrap().push(current());
             while players.lock().unwrap().len() < 2 {
                 yield_now();
             }
             let mut players = players.lock().unwrap().clone();
-            let partner = players.swap_remove((index + 1) % 2);
+            players.retain(|player| player.id() != current().id());
+            let partner = players.remove(0);
             while over.load(Ordering::Relaxed) == 0 && turns.load(Ordering::Relaxed) < 10_000 {
                 turns.fetch_add(1, Ordering::Relaxed);
                 partner.unpark();
@@ -312,8 +313,8 @@ fn two_fibers_that_wake_each_other_leave_turns_to_others(place: Place) {
             partner.unpark();
         };
         scope(|scope| {
-            scope.spawn(|| play(0));
-            scope.spawn(|| play(1));
+            scope.spawn(play);
+            scope.spawn(play);
             while turns.load(Ordering::Relaxed) < 2 {
                 yield_now();
             }

@@ -20,8 +20,8 @@ const SHORT_TIME_MAX: Duration = FLUSH_TIME_MAX;
 
 impl Worker {
     pub(super) fn run_batch(&self) {
-        let next_staying = |worker: &Worker, oldest| worker.queues.next_staying(oldest, worker);
-        let next_migrating = |worker: &Worker, oldest| worker.queues.next_migrating(oldest, worker);
+        let next_staying = |worker: &Worker, new| worker.queues.next_staying(new, worker);
+        let next_migrating = |worker: &Worker, new| worker.queues.next_migrating(new, worker);
         let ready = &self.queues.ready;
         if ready.is_plain() && self.context.is_none() {
             self.run_batch_of(next_staying, Worker::run_plain_fiber);
@@ -54,7 +54,7 @@ impl Worker {
         let end = end.wrapping_add(BATCH_FIBERS);
         loop {
             let switch = self.queues.remote.counters.switches.get().wrapping_add(1);
-            let mut oldest = None;
+            let mut new = None;
             // The other turns do without the check for the end.
             if switch.is_multiple_of(NEW_FIBER_TURN) {
                 if switch > end {
@@ -62,10 +62,10 @@ impl Worker {
                 }
                 // Checked first: a steal costs a fence, even if there is nothing.
                 if !self.queues.new.is_empty() {
-                    oldest = self.queues.start_oldest(self);
+                    new = self.queues.start_new(switch, self);
                 }
             }
-            let Some(fiber) = next(self, oldest) else {
+            let Some(fiber) = next(self, new) else {
                 break;
             };
             if run(self, fiber, switch) && self.io.is_flush_due(&self.queues) {

@@ -125,7 +125,7 @@ impl Worker {
         let fiber = if queues.ready.is_ordered() {
             queues.next_by_priority(self)
         } else if queues.migrating {
-            queues.next_migrating(queues.start_oldest_in_turn(switch, self), self)
+            queues.next_migrating(queues.start_new_in_turn(switch, self), self)
         } else {
             queues.next_beside_spent(switch, self)
         };

@@ -53,11 +53,11 @@ impl Queues {
 
     /// Takes a normal fiber, as a worker without priorities does.
     fn next_normal(&self, pick: &Pick, starter: &impl Starter) -> Option<Started> {
-        let oldest = self.start_oldest_in_turn(pick.number, starter);
+        let new = self.start_new_in_turn(pick.number, starter);
         if self.migrating {
-            oldest.or_else(|| self.next_stealable(starter))
+            new.or_else(|| self.next_stealable(starter))
         } else {
-            self.next_staying(oldest, starter)
+            self.next_staying(new, starter)
         }
     }
 }

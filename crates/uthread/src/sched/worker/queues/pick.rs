@@ -1,7 +1,7 @@
 //! Picking the fiber to run next, by the number of the switch.
 //!
 //! ```text
-//!   usually                      the oldest new fiber every fourth time; else the next ready one; else the newest new one
+//!   usually                      a new fiber every fourth time, by turns the newest and the oldest; else the next ready one; else the newest new one
 //!   if some are spent            one of those every eighth time, and when there is no other
 //!   if fibers migrate            likewise, but others may take the ready ones
 //!   if fibers have priorities    the priorities take turns: [`ordering`](super::ordering)
@@ -10,9 +10,14 @@
 use super::Queues;
 use crate::fiber::{FiberRef, Started};
 
-/// Every fourth fiber to run is the oldest new one, so that neither fibers that never wait nor
-/// newer ones can keep it from starting.
+/// Every fourth fiber to run is a new one, so that fibers that never wait cannot keep it from
+/// starting.
 pub(in crate::sched) const NEW_FIBER_TURN: u64 = 4;
+
+/// Every eighth fiber to run is the oldest new one, so that newer ones cannot keep it from
+/// starting. The newest has the other turns: the caches hold it, and its worker takes it from its
+/// own end of the deque, which costs less than a steal.
+const OLDEST_FIBER_TURN: u64 = 2 * NEW_FIBER_TURN;
 
 /// Every eighth fiber to run is one that has used up its last turn, so that neither new fibers nor
 /// those that use little time can keep it from running.
@@ -25,15 +30,14 @@ pub(in crate::sched) trait Starter {
 }
 
 impl Queues {
-    /// Takes the fiber to run next if fibers do not migrate. `oldest` is the new one that is to run
-    /// first, if its turn has come.
+    /// Takes the fiber to run next if fibers do not migrate. `new` is the one that is to run first,
+    /// if the turn of a new one has come.
     pub(in crate::sched) fn next_staying(
         &self,
-        oldest: Option<Started>,
+        new: Option<Started>,
         starter: &impl Starter,
     ) -> Option<Started> {
-        oldest
-            .or_else(|| self.ready.pop_staying())
+        new.or_else(|| self.ready.pop_staying())
             .or_else(|| self.start_newest(starter))
     }
 
@@ -43,21 +47,21 @@ impl Queues {
         switch: u64,
         starter: &impl Starter,
     ) -> Option<Started> {
-        let oldest = self.start_oldest_in_turn(switch, starter);
+        let new = self.start_new_in_turn(switch, starter);
         let is_spent_turn = switch % SPENT_TURN == 1;
         let spent = is_spent_turn.then(|| self.ready.pop_spent()).flatten();
         spent
-            .or_else(|| self.next_staying(oldest, starter))
+            .or_else(|| self.next_staying(new, starter))
             .or_else(|| self.ready.pop_spent())
     }
 
     /// Takes the fiber to run next if fibers migrate, and offers the others.
     pub(in crate::sched) fn next_migrating(
         &self,
-        oldest: Option<Started>,
+        new: Option<Started>,
         starter: &impl Starter,
     ) -> Option<Started> {
-        let fiber = oldest.or_else(|| self.next_stealable(starter));
+        let fiber = new.or_else(|| self.next_stealable(starter));
         self.announce_rest();
         fiber
     }
@@ -69,17 +73,30 @@ impl Queues {
             .or_else(|| self.start_newest(starter))
     }
 
-    /// Starts the oldest new fiber if its turn has come, which the number of the pick decides.
-    pub(in crate::sched) fn start_oldest_in_turn(
+    /// Starts a new fiber if the turn of one has come, which the number of the pick decides.
+    pub(in crate::sched) fn start_new_in_turn(
         &self,
         number: u64,
         starter: &impl Starter,
     ) -> Option<Started> {
         // Checked first: a steal costs a fence, even if there is nothing.
         if number.is_multiple_of(NEW_FIBER_TURN) && !self.new.is_empty() {
-            self.start_oldest(starter)
+            self.start_new(number, starter)
         } else {
             None
+        }
+    }
+
+    /// Starts the new fiber whose turn the pick of this number is.
+    pub(in crate::sched) fn start_new(
+        &self,
+        number: u64,
+        starter: &impl Starter,
+    ) -> Option<Started> {
+        if number.is_multiple_of(OLDEST_FIBER_TURN) {
+            self.start_oldest(starter)
+        } else {
+            self.start_newest(starter)
         }
     }
 
@@ -87,7 +104,7 @@ impl Queues {
         self.new.pop_newest().and_then(|fiber| starter.start(fiber))
     }
 
-    pub(in crate::sched) fn start_oldest(&self, starter: &impl Starter) -> Option<Started> {
+    fn start_oldest(&self, starter: &impl Starter) -> Option<Started> {
         self.new.pop_oldest().and_then(|fiber| starter.start(fiber))
     }
 }
