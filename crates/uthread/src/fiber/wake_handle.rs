@@ -11,9 +11,12 @@ use super::FiberRef;
 pub(crate) enum WakeHandle {
     Fiber(FiberRef),
     /// A parked thread or, with an interrupt, a thread that waits for the interrupt in a system
-    /// call.
-    Thread(Thread, Option<Arc<dyn Interrupt>>),
+    /// call. The interrupt is boxed, so that a handle takes two words: each fiber and each join
+    /// handle has room for one.
+    Thread(Thread, Option<Arc<Box<dyn Interrupt>>>),
 }
+
+const _: () = assert!(size_of::<WakeHandle>() == 2 * size_of::<usize>());
 
 /// A descriptor that interrupts a thread which waits in the kernel for other events. It is readable
 /// while raised.

@@ -42,8 +42,9 @@ pub(crate) fn wake_handle() -> io::Result<WakeHandle> {
     if caller::is_on_worker() {
         return Ok(caller::wake_handle());
     }
-    let interrupt = Arc::new(Eventfd::new()?);
-    Ok(WakeHandle::Thread(std::thread::current(), Some(interrupt)))
+    let interrupt: Box<dyn Interrupt> = Box::new(Eventfd::new()?);
+    let thread = std::thread::current();
+    Ok(WakeHandle::Thread(thread, Some(Arc::new(interrupt))))
 }
 
 /// Waits until the caller is woken, one of the polls is ready, the deadline passes, or the caller
@@ -60,7 +61,7 @@ pub(crate) fn park(
     match waiter {
         WakeHandle::Fiber(fiber) => park_fiber(fiber, polls, deadline),
         WakeHandle::Thread(_, Some(interrupt)) => {
-            block(&**interrupt, polls, deadline).map_err(|error| (0, error))
+            block(&***interrupt, polls, deadline).map_err(|error| (0, error))
         }
         WakeHandle::Thread(_, None) => unreachable!("the thread could not be woken"),
     }
