@@ -2,7 +2,7 @@
 //! a pointer into the fiber that spares each access a virtual call.
 
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::thread;
 
 use super::{FiberRef, Outcome, WakeHandle};
@@ -64,10 +64,7 @@ impl<T> Joinable<T> {
 impl<T> Drop for Joinable<T> {
     #[allow(unsafe_code, reason = "a drop by hand")]
     fn drop(&mut self) {
-        // SAFETY: the value is not used any more.
-        let fiber = unsafe { ManuallyDrop::take(&mut self.fiber) };
-        if let WakeHandle::Fiber(fiber) = fiber {
-            drop(fiber);
-        }
+        // SAFETY: the reference is not used any more, nor dropped with the handle that contains it.
+        drop(unsafe { ptr::read(self.fiber()) });
     }
 }

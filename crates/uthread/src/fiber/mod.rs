@@ -41,8 +41,8 @@ pub(crate) use joinable::Joinable;
 use limits::Limits;
 use locals::Locals;
 pub(crate) use outcome::{Outcome, drop_quietly};
-use reference::Body;
 pub(crate) use reference::FiberRef;
+use reference::{Body, Functions};
 pub(crate) use runner::Runner;
 pub(crate) use wake_handle::WakeHandle;
 
@@ -214,21 +214,25 @@ where
         closure: F,
         scope: Option<Arc<Children>>,
     ) -> (FiberRef, Joinable<T>) {
-        let (id, rare, limits) = (
-            control::next_id(),
-            Rare::of_new(name),
-            Limits::with_deadline(deadline),
-        );
-        let make = |functions| Fiber {
-            control: Control::new(functions, id, rare, spawn_site, limits),
+        let memory = FiberRef::allocate::<Self>();
+        let fiber = Fiber {
+            control: Control::new(
+                Functions::of::<Self>(),
+                control::next_id(),
+                Rare::of_new(name),
+                spawn_site,
+                Limits::with_deadline(deadline),
+            ),
             closure: UnsafeCell::new(Some(closure)),
             outcome: Outcome::new(),
             scope,
         };
+        // SAFETY: the memory is new, and has the size and the alignment of a fiber.
+        unsafe { memory.write(fiber) };
         // SAFETY: by the caller's contract.
-        let (body, handle) = unsafe { FiberRef::pair(make) };
-        // SAFETY: the pointer is to a fiber of this type, which the handle keeps.
-        let fiber = unsafe { handle.as_ptr().cast::<Self>().as_ref() };
+        let (body, handle) = unsafe { FiberRef::pair(memory) };
+        // SAFETY: the fiber is initialized, and the handle keeps it.
+        let fiber = unsafe { memory.as_ref() };
         let outcome = NonNull::from_ref(&fiber.outcome);
         // SAFETY: the outcome is that of this fiber.
         (body, unsafe { Joinable::new(handle, outcome) })
@@ -449,7 +453,7 @@ where
         !self.control.has_rare()
             && !self.control.limits.has_inner()
             && self.closure.get_mut().is_none()
-            && self.outcome.is_empty()
+            && self.outcome.is_taken()
             && self.scope.is_none()
     }
 }

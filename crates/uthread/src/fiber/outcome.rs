@@ -77,14 +77,15 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// Returns `true` if nothing in it needs to be dropped. The caller is the only one left.
+    /// Returns `true` if the value was taken, and nothing needs to be dropped. The caller is the
+    /// only one left.
     #[allow(
         dead_code,
         reason = "the models, which include this file, have no fibers"
     )]
-    pub(crate) fn is_empty(&mut self) -> bool {
+    pub(crate) fn is_taken(&mut self) -> bool {
         // Relaxed: there is no other reference.
-        !matches!(self.state.load(Ordering::Relaxed), AWAITED | DONE)
+        self.state.load(Ordering::Relaxed) == TAKEN
     }
 
     pub(crate) fn is_done(&self) -> bool {

@@ -50,7 +50,7 @@ pub(super) struct Functions {
 
 #[allow(unsafe_code, reason = "the type that a control block belongs to")]
 impl Functions {
-    const fn of<B: Body>() -> &'static Functions {
+    pub(super) const fn of<B: Body>() -> &'static Functions {
         const {
             &Functions {
                 // SAFETY: by the contract of the functions.
@@ -118,21 +118,22 @@ unsafe impl Sync for FiberRef {}
 
 #[allow(unsafe_code, reason = "a counted pointer")]
 impl FiberRef {
-    /// Creates a fiber on the heap, and returns two references to it. `make` puts the functions
-    /// into its control block, with a count of two references.
+    /// Allocates memory for a fiber.
+    #[inline]
+    pub(super) fn allocate<B: Body>() -> NonNull<B> {
+        let layout = Layout::new::<B>();
+        blocks::allocate(layout, Size::of(layout)).cast()
+    }
+
+    /// Returns two references to a new fiber.
     ///
     /// # Safety
     ///
-    /// What the fiber borrows lives until its closure and its value were dropped, however long the
-    /// references live.
+    /// The memory is that of [`allocate`](FiberRef::allocate). It has become a fiber with a count
+    /// of two references. What the fiber borrows lives until its closure and its value were
+    /// dropped, however long the references live.
     #[inline]
-    pub(super) unsafe fn pair<B: Body>(
-        make: impl FnOnce(&'static Functions) -> B,
-    ) -> (FiberRef, FiberRef) {
-        let layout = Layout::new::<B>();
-        let fiber = blocks::allocate(layout, Size::of(layout)).cast::<B>();
-        // SAFETY: the memory is new, and has the size and the alignment of a fiber.
-        unsafe { fiber.write(make(Functions::of::<B>())) };
+    pub(super) unsafe fn pair<B: Body>(fiber: NonNull<B>) -> (FiberRef, FiberRef) {
         (FiberRef(fiber.cast()), FiberRef(fiber.cast()))
     }
 

@@ -145,10 +145,11 @@ impl<T> JoinHandle<T> {
     /// to end.
     fn take(mut self) -> Result<T> {
         thread_ends::await_end(|| self.joinable().fiber().control());
-        let fiber = self.fiber.take();
+        let result = self.joinable().outcome().take();
+        drop(self.fiber.take());
         // Nothing is left to drop, and nothing to detach.
         mem::forget(self);
-        fiber.expect("a handle is joined once").outcome().take()
+        result
     }
 
     /// Cancels the fiber because its joiner is cancelled. Does nothing if the joiner is unwinding

@@ -136,9 +136,9 @@ impl Own {
     #[inline]
     pub(in crate::sched) fn push_in_place(&self, fiber: &mut Option<FiberRef>) -> bool {
         self.access(|queue| {
-            let has_room = queue.len() < queue.capacity().min(WAITING_MAX);
-            if has_room {
-                queue.extend(fiber.take());
+            let has_room = queue.len() < WAITING_MAX && queue.len() < queue.capacity();
+            if has_room && let Some(fiber) = fiber.take() {
+                queue.push_back(fiber);
             }
             has_room
         })

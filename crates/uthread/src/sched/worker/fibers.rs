@@ -152,12 +152,12 @@ impl Fibers {
         let control = fiber.control();
         if !queues.alerts.has(Alerts::PANICS)
             && !control.has_rare()
-            && self.runners.has_room()
+            && let Some(room) = self.runners.room()
             && let Some(reactor) = io.reactor.local()
         {
             queues.remote.counters.ended.add(1);
             // Without a reserved stack, it is an ordinary one.
-            self.runners.keep(control.take_runner());
+            room.fill(control.take_runner());
             let ended = reactor.borrow_mut().discharge(fiber);
             return drop(ended);
         }

@@ -15,6 +15,21 @@ pub(super) struct HotRunners {
     count: Cell<usize>,
 }
 
+/// A place for one more runner. It has been checked once, where the check and its use are apart.
+pub(super) struct Room<'a> {
+    place: &'a Cell<Option<Runner>>,
+    index: usize,
+    count: &'a Cell<usize>,
+}
+
+impl Room<'_> {
+    /// Adds a runner.
+    pub(super) fn fill(self, runner: Runner) {
+        self.place.set(Some(runner));
+        self.count.set(self.index + 1);
+    }
+}
+
 impl Default for HotRunners {
     fn default() -> HotRunners {
         HotRunners {
@@ -31,9 +46,19 @@ impl HotRunners {
 
     /// Adds a runner. The caller has checked that there is room.
     pub(super) fn push(&self, runner: Runner) {
-        let count = self.count.get();
-        self.places[count].set(Some(runner));
-        self.count.set(count + 1);
+        let room = self.room().expect("the caller has made room");
+        room.fill(runner);
+    }
+
+    /// Returns the place for one more runner, if there is room.
+    pub(super) fn room(&self) -> Option<Room<'_>> {
+        let index = self.count.get();
+        let place = self.places.get(index)?;
+        Some(Room {
+            place,
+            index,
+            count: &self.count,
+        })
     }
 
     /// Takes the newest runner.

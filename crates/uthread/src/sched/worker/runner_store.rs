@@ -10,7 +10,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::hot_runners::HotRunners;
+use super::hot_runners::{HotRunners, Room};
 use crate::fiber::Runner;
 use crate::sched::shared::shortage::{Refused, Returned};
 use crate::sched::shared::{Shared, runners};
@@ -35,14 +35,9 @@ impl RunnerStore {
         self.hot.pop()
     }
 
-    /// Returns `true` if [`keep`](RunnerStore::keep) has room.
-    pub(super) fn has_room(&self) -> bool {
-        self.hot.has_room()
-    }
-
-    /// Keeps a runner with a stack of the pool. The caller has checked that there is room.
-    pub(super) fn keep(&self, runner: Runner) {
-        self.hot.push(runner);
+    /// Returns the place for one more runner with a stack of the pool, if there is room.
+    pub(super) fn room(&self) -> Option<Room<'_>> {
+        self.hot.room()
     }
 
     /// Takes a runner with a stack of the usual size.
