@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::context::Saved;
+use super::destination::{self, Destination};
 use super::limits::Limits;
 use super::locals::Locals;
 use super::reference::Functions;
@@ -47,9 +48,6 @@ pub(crate) struct Finish {
     /// `true` if that drops values, whose destructors may wait.
     pub(crate) drops_values: bool,
 }
-
-/// The scheduler of a fiber, in one word.
-pub(crate) type Destination = Arc<Arc<dyn Scheduler>>;
 
 #[repr(C)]
 pub(crate) struct Control {
@@ -357,10 +355,19 @@ impl Control {
         mem::forget(slot.replace(scheduler));
     }
 
-    /// Drops the reference to the scheduler.
+    /// Returns `true` if the fiber has nothing of what few fibers have. The caller is the only one
+    /// left.
     #[inline]
-    pub(super) fn drop_scheduler(&mut self) {
-        drop(self.scheduler.get_mut().take());
+    pub(super) fn is_plain(&mut self) -> bool {
+        self.rare.is_empty() && self.limits.is_plain()
+    }
+
+    /// Gives the reference to the scheduler back, if the fiber has started.
+    #[inline]
+    pub(super) fn give_scheduler_back(&mut self) {
+        if let Some(scheduler) = self.scheduler.get_mut().take() {
+            destination::give_back(scheduler);
+        }
     }
 
     /// Leaves a wake-up token. Returns the scheduler that the caller must enqueue the fiber at if

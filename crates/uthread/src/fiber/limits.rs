@@ -90,10 +90,10 @@ impl Limits {
         self.state.fetch_or(CANCELLED, Ordering::Relaxed) & CANCELLED == 0
     }
 
-    /// Returns `true` if there is anything to drop.
+    /// Returns `true` if there is nothing to drop. The caller is the only one left.
     #[inline]
-    pub(super) fn has_inner(&self) -> bool {
-        self.inner.get().is_some()
+    pub(super) fn is_plain(&mut self) -> bool {
+        self.inner.is_empty()
     }
 
     /// Returns `true` if the fiber may wait without limit and its priority is normal, so that there

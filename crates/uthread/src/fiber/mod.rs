@@ -13,6 +13,7 @@ mod blocks;
 mod children;
 mod context;
 pub(crate) mod control;
+mod destination;
 mod joinable;
 mod last_worker;
 pub(crate) mod limits;
@@ -36,7 +37,8 @@ pub(crate) use children::Children;
 pub(crate) use context::AnyContext;
 pub use context::FiberContext;
 use control::Rare;
-pub(crate) use control::{Control, Destination, Finish, Pause, Started};
+pub(crate) use control::{Control, Finish, Pause, Started};
+pub(crate) use destination::{Destination, Destinations};
 pub(crate) use joinable::Joinable;
 use limits::Limits;
 use locals::Locals;
@@ -269,7 +271,7 @@ where
     }
 
     fn finish(&self, result: thread::Result<T>) {
-        finish(&self.control, self.scope.as_deref(), &self.outcome, result);
+        finish(&self.control, &self.scope, &self.outcome, result);
     }
 }
 
@@ -277,12 +279,12 @@ where
 /// of value.
 fn finish<T>(
     control: &Control,
-    scope: Option<&Children>,
+    scope: &Option<Arc<Children>>,
     outcome: &Outcome<thread::Result<T>>,
     result: thread::Result<T>,
 ) {
     if scope.is_some() || control.locals().is_some() || control.thread_pointer().is_some() {
-        return finish_all(control, scope, outcome, result);
+        return finish_all(control, scope.as_deref(), outcome, result);
     }
     if let Some(result) = outcome.deliver(result) {
         end_unjoined(control, result);
@@ -449,9 +451,8 @@ where
     }
 
     fn drop_little(&mut self) -> bool {
-        self.control.drop_scheduler();
-        !self.control.has_rare()
-            && !self.control.limits.has_inner()
+        self.control.give_scheduler_back();
+        self.control.is_plain()
             && self.closure.get_mut().is_none()
             && self.outcome.is_taken()
             && self.scope.is_none()

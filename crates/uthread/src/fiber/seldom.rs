@@ -33,6 +33,11 @@ impl<T> Seldom<T> {
         unsafe { value.as_ref() }
     }
 
+    /// Returns `true` if there is no value. The caller is the only one left.
+    pub(super) fn is_empty(&mut self) -> bool {
+        self.value.get_mut().is_null()
+    }
+
     #[cold]
     fn clear(&mut self) {
         // SAFETY: the caller has checked that the pointer is not null, and has exclusive access.

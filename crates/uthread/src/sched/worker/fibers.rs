@@ -9,15 +9,16 @@ use super::panics::Panics;
 use super::queues::Queues;
 use super::runner_store::RunnerStore;
 use crate::fiber::{
-    Cancelled, Destination, Fiber, FiberRef, Finish, Identity, Payload, Runner, Scheduler, Started,
+    Cancelled, Destination, Destinations, Fiber, FiberRef, Finish, Identity, Payload, Runner,
+    Scheduler, Started,
 };
 use crate::sched::reactor::Reactor;
 use crate::sched::shared::mode::Mode;
 use crate::sched::shared::shortage::Refused;
 
 pub(super) struct Fibers {
-    /// The scheduler of the fibers that start here.
-    destination: Destination,
+    /// The references of the fibers that start here to their scheduler.
+    destinations: Destinations,
     runners: RunnerStore,
 }
 
@@ -29,7 +30,7 @@ impl Fibers {
             Arc::clone(&queues.remote) as Arc<dyn Scheduler>
         };
         Fibers {
-            destination: Arc::new(scheduler),
+            destinations: Destinations::new(scheduler),
             runners: RunnerStore::new(Arc::clone(&queues.shared)),
         }
     }
@@ -51,7 +52,7 @@ impl Fibers {
             && let Some(runner) = self.runners.take_hot()
         {
             queues.remote.counters.fibers.add(1);
-            let scheduler = Arc::clone(&self.destination);
+            let scheduler = self.destinations.take();
             return Some(start_at(fiber, runner, scheduler, queues, &mut reactor));
         }
         self.start_slowly(fiber, queues, io)
@@ -88,7 +89,7 @@ impl Fibers {
 
     /// Starts a fiber on a runner that runs no other.
     fn start_on(&self, fiber: FiberRef, runner: Runner, queues: &Queues, io: &Io) -> Started {
-        let scheduler = Arc::clone(&self.destination);
+        let scheduler = self.destinations.take();
         queues.remote.counters.fibers.add(1);
         queues.remote.record_name(fiber.control());
         io.reactor
@@ -206,9 +207,15 @@ impl Fibers {
         }
     }
 
-    /// Gives all runners away, as the worker ends.
-    pub(super) fn give_runners(&self) {
+    /// Makes the calling thread, which is the worker's, keep what fibers leave for others.
+    pub(super) fn begin(&self) {
+        self.destinations.keep();
+    }
+
+    /// Gives away all that was kept for other fibers, as the worker ends.
+    pub(super) fn leave(&self) {
         self.runners.give_all();
+        self.destinations.drop_kept();
     }
 }
 

@@ -179,6 +179,7 @@ impl Worker {
     pub(crate) fn run(&self) {
         let bomb = AbortOnUnwind;
         self.queues.remote.task.get_or_init(Task::current);
+        self.fibers.begin();
         let ready = self.queues.ready.lengths();
         let read = || ready.sum();
         let run = || current::enter(self, || self.run_to_end());
@@ -192,7 +193,7 @@ impl Worker {
         self.queues.remote.set_waker(None);
         self.queues.remote.inbox().close();
         self.io.reactor.lock().shut();
-        self.fibers.give_runners();
+        self.fibers.leave();
         if let Some(stack) = self.queues.shared.shortage.remove() {
             self.queues.shared.stacks.give_larger(stack);
         }
