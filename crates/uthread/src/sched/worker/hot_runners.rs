@@ -15,7 +15,7 @@ pub(super) struct HotRunners {
     count: Cell<usize>,
 }
 
-/// A place for one more runner. It has been checked once, where the check and its use are apart.
+/// A place for one more runner: the check for room, to be used later without another one.
 pub(super) struct Room<'a> {
     place: &'a Cell<Option<Runner>>,
     index: usize,
