@@ -355,8 +355,7 @@ impl Control {
         mem::forget(slot.replace(scheduler));
     }
 
-    /// Returns `true` if the fiber has nothing of what few fibers have. The caller is the only one
-    /// left.
+    /// Returns `true` if the fiber has no state that few fibers need.
     #[inline]
     pub(super) fn is_plain(&mut self) -> bool {
         self.rare.is_empty() && self.limits.is_plain()

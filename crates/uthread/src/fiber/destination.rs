@@ -59,7 +59,7 @@ impl Destinations {
     pub(crate) fn drop_kept(&self) {
         let own = Arc::as_ptr(&self.own);
         RECYCLED.with(|recycled| {
-            if ptr::addr_eq(recycled.scheduler.get(), own) {
+            if ptr::eq(recycled.scheduler.get(), own) {
                 recycled.scheduler.set(ptr::null());
                 for _ in 0..recycled.count.take() {
                     // SAFETY: the thread has kept the reference, and gives it up.
@@ -69,8 +69,8 @@ impl Destinations {
         });
     }
 
-    /// Returns the reference of a fiber that starts. Called by the loop of the worker, which does
-    /// not change its thread.
+    /// Returns the reference of a fiber that starts. Called by the loop of the worker, which stays
+    /// on its thread.
     pub(crate) fn take(&self) -> Destination {
         let own = Arc::as_ptr(&self.own);
         if RECYCLED.with(|recycled| recycled.take(own)) {

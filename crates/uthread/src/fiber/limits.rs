@@ -90,7 +90,7 @@ impl Limits {
         self.state.fetch_or(CANCELLED, Ordering::Relaxed) & CANCELLED == 0
     }
 
-    /// Returns `true` if there is nothing to drop. The caller is the only one left.
+    /// Returns `true` if there is no state that few fibers need.
     #[inline]
     pub(super) fn is_plain(&mut self) -> bool {
         self.inner.is_empty()

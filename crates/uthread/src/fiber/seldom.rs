@@ -33,7 +33,7 @@ impl<T> Seldom<T> {
         unsafe { value.as_ref() }
     }
 
-    /// Returns `true` if there is no value. The caller is the only one left.
+    /// Returns `true` if there is no value.
     pub(super) fn is_empty(&mut self) -> bool {
         self.value.get_mut().is_null()
     }
@@ -72,7 +72,7 @@ impl<T> Default for Seldom<T> {
 
 impl<T> Drop for Seldom<T> {
     fn drop(&mut self) {
-        if !self.value.get_mut().is_null() {
+        if !self.is_empty() {
             self.clear();
         }
     }

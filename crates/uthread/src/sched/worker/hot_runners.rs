@@ -15,7 +15,7 @@ pub(super) struct HotRunners {
     count: Cell<usize>,
 }
 
-/// A place for one more runner: the check for room, to be used later without another one.
+/// The place for one more runner. Filling it needs no second check for room.
 pub(super) struct Room<'a> {
     place: &'a Cell<Option<Runner>>,
     index: usize,
@@ -40,10 +40,6 @@ impl Default for HotRunners {
 }
 
 impl HotRunners {
-    pub(super) fn has_room(&self) -> bool {
-        self.count.get() < RUNNERS_MAX
-    }
-
     /// Adds a runner. The caller has checked that there is room.
     pub(super) fn push(&self, runner: Runner) {
         let room = self.room().expect("the caller has made room");

@@ -129,8 +129,7 @@ impl Worker {
         } else {
             queues.next_beside_spent(switch, self)
         };
-        // The oldest new fiber, and one of another priority, run in their turn, before normal ready
-        // ones.
+        // A new fiber in its turn, and one of another priority, run before normal ready ones.
         let is_normal = |fiber: Started| fiber.control().limits.priority() == Priority::Normal;
         if !starts_new && fiber.is_none_or(is_normal) {
             self.probes.record_first(queues);

@@ -116,7 +116,7 @@ impl RunnerStore {
         if runner.is_used_up() || !self.shared.stacks.is_ordinary(runner.extent()) {
             return self.end(runner);
         }
-        if !self.hot.has_room() {
+        if self.hot.room().is_none() {
             self.give(self.hot.take_oldest(BATCH_STACKS));
         }
         self.hot.push(runner);
