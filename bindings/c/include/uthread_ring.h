@@ -96,7 +96,7 @@ extern "C" {
 
 /*
  Creates a manager, which `uthread_manager_close` ends. Returns 0 and stores the manager, or
- returns a negative errno.
+ returns a negative errno. The environment variables of `uthread` do not change it.
 
  # Safety
 

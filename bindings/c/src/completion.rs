@@ -1,5 +1,6 @@
 //! The function that a program has given to a request, and how it learns the end.
 
+use std::error::Error;
 use std::ffi::c_void;
 use std::{io, ptr};
 
@@ -102,7 +103,13 @@ impl Drop for Completion {
 
 /// Returns the result of a request that has failed.
 pub(crate) fn errno(error: &io::Error) -> i32 {
-    let errno = error.raw_os_error().unwrap_or(match error.kind() {
+    // The library explains some errors of the kernel, which it keeps as the source.
+    let source = error.get_ref().and_then(Error::source);
+    let source = source.and_then(|source| source.downcast_ref::<io::Error>());
+    let known = error
+        .raw_os_error()
+        .or(source.and_then(io::Error::raw_os_error));
+    let errno = known.unwrap_or(match error.kind() {
         io::ErrorKind::InvalidInput => libc::EINVAL,
         io::ErrorKind::Unsupported => libc::EOPNOTSUPP,
         io::ErrorKind::TimedOut => libc::ETIMEDOUT,

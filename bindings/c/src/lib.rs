@@ -85,7 +85,7 @@ pub struct uthread_options {
 }
 
 /// Creates a manager, which `uthread_manager_close` ends. Returns 0 and stores the manager, or
-/// returns a negative errno.
+/// returns a negative errno. The environment variables of `uthread` do not change it.
 ///
 /// # Safety
 ///
@@ -99,17 +99,17 @@ pub unsafe extern "C" fn uthread_manager_create(
     // SAFETY: promised by the caller.
     let options = unsafe { options.as_ref() }.copied().unwrap_or_default();
     let mut builder = Runtime::builder();
-    match options.driver {
-        UTHREAD_DRIVER_DEFAULT => {}
-        UTHREAD_DRIVER_URING => builder = builder.driver(Driver::Uring),
-        UTHREAD_DRIVER_EPOLL => builder = builder.driver(Driver::Epoll),
+    let driver = match options.driver {
+        UTHREAD_DRIVER_DEFAULT => None,
+        UTHREAD_DRIVER_URING => Some(Driver::Uring),
+        UTHREAD_DRIVER_EPOLL => Some(Driver::Epoll),
         _ => return -libc::EINVAL,
-    }
+    };
     if options.kernel_polling_ms != 0 {
         let idle = Duration::from_millis(options.kernel_polling_ms.into());
         builder = builder.kernel_polling(idle);
     }
-    let made = match Manager::start(builder, options.gathers != 0) {
+    let made = match Manager::start(builder, driver, options.gathers != 0) {
         Ok(manager) => manager,
         Err(error) => return errno(&error),
     };

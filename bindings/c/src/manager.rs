@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use uthread::thread::Thread;
 use uthread::{Builder, Driver, Runtime};
 
-use crate::completion::Completion;
+use crate::completion::{Completion, errno};
 use crate::live::{self, Submission, Work};
 use crate::registered::Access;
 use crate::request::Request;
@@ -52,14 +52,18 @@ enum Message {
 }
 
 impl Manager {
-    /// Starts a manager, whose thread does not interrupt those that submit if it `gathers`.
+    /// Starts a manager with this driver, by default with the best one. Its thread does not
+    /// interrupt those that submit if it `gathers`.
     ///
     /// # Errors
     ///
     /// The errors of [`Builder::build`].
-    pub(crate) fn start(builder: Builder, gathers: bool) -> io::Result<Manager> {
-        // A report of a stall would speak of fibers, which the program does not know.
-        let runtime = builder.workers(1).stall_threshold(None).build()?;
+    pub(crate) fn start(
+        builder: Builder,
+        driver: Option<Driver>,
+        gathers: bool,
+    ) -> io::Result<Manager> {
+        let (runtime, driver) = start_worker(builder, driver)?;
         let (sender, receiver) = channel();
         let sleeps = Arc::new(AtomicBool::new(false));
         let asleep = Arc::clone(&sleeps);
@@ -71,7 +75,7 @@ impl Manager {
             thread: fiber.thread().clone(),
         };
         Ok(Manager {
-            driver: runtime.driver().to_string(),
+            driver,
             has_ring: runtime.driver().driver() == Driver::Uring,
             runtime: Mutex::new(Some(runtime)),
             sender,
@@ -146,6 +150,36 @@ impl Manager {
     pub(crate) fn add_credit(&self, number: u64, items: u32) {
         self.post(Message::Credit(number, items));
     }
+}
+
+/// Starts the only worker, and returns its driver and why it was chosen, as text.
+///
+/// The environment variables of the library are for programs that are written with it. The
+/// contract of a manager needs one thread for all completions, so it leaves nothing to them.
+fn start_worker(builder: Builder, driver: Option<Driver>) -> io::Result<(Runtime, String)> {
+    // A report of a stall would speak of fibers, which the program does not know.
+    let builder = builder.workers(1).own_tls(false).stall_threshold(None);
+    if let Some(driver) = driver {
+        let runtime = builder.driver(driver).build()?;
+        let text = runtime.driver().to_string();
+        return Ok((runtime, text));
+    }
+    let (runtime, reason) = match builder.clone().driver(Driver::Uring).build() {
+        Ok(runtime) => (runtime, "the default".to_owned()),
+        Err(error) if is_short_of_descriptors(&error) => return Err(error),
+        Err(error) => {
+            let runtime = builder.driver(Driver::Epoll).build()?;
+            (runtime, format!("as there is no io_uring: {error}"))
+        }
+    };
+    let info = runtime.driver();
+    let text = format!("{} ({}), {reason}", info.driver(), info.details());
+    Ok((runtime, text))
+}
+
+/// Returns `true` if epoll would not be right in place of io_uring, as that was not refused.
+fn is_short_of_descriptors(error: &io::Error) -> bool {
+    matches!(errno(error).abs(), libc::EMFILE | libc::ENFILE)
 }
 
 /// The fiber that handles the messages.

@@ -1,5 +1,5 @@
-/* Tests of the ring manager, as a program in C would use it. The argument is the number of the driver, or `polling`
-   and a number of rounds: 100,000 of them make the kernel's thread fall asleep as often as an hour of a server that
+/* Tests of the ring manager, as a program in C would use it. The argument is the number of the driver, after
+   `promises` for what has to hold in every environment, or `polling` and a number of rounds: 100,000 of them make the kernel's thread fall asleep as often as an hour of a server that
    is idle 28 times a second. */
 
 #define _GNU_SOURCE
@@ -412,6 +412,9 @@ static void completions_submit_requests(void) {
 }
 
 #define THREADS 8
+
+/* Largest number of requests of one thread at once, which is beyond the size of a batch. */
+#define BURST 32
 #define ROUNDS 2000
 
 /* Takes the byte that a cancelled request has left. */
@@ -498,13 +501,20 @@ static void closing_ends_what_is_pending(uthread_options options) {
 static atomic_long left;
 static sem_t all_ended;
 
+/* Where the last completion ran, and whether one runs. */
+static pthread_t on_thread;
+static atomic_bool is_running;
+
 static void on_nop(void *data, int32_t result, uint32_t flags) {
+    CHECK(!atomic_exchange(&is_running, 1));
     CHECK(result == 0 && flags == 0);
+    on_thread = pthread_self();
     if (atomic_fetch_sub(&left, 1) > 0) {
         uthread_submit(manager, data, on_nop, data);
     } else {
         sem_post(&all_ended);
     }
+    CHECK(atomic_exchange(&is_running, 0));
 }
 
 static void run_chains(long count, int in_flight) {
@@ -523,6 +533,52 @@ static void chains_of_requests_end(void) {
     alarm(0);
 }
 
+/* Bytes of the process that are in memory. */
+static long resident(void) {
+    long pages, resident_pages;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file && fscanf(file, "%ld %ld", &pages, &resident_pages) == 2);
+    fclose(file);
+    return resident_pages * sysconf(_SC_PAGESIZE);
+}
+
+#define MANY 20000
+
+/* Less than a table would keep of each request. */
+#define GROWTH_MAX (4 << 20)
+
+static void *submit_nops(void *seed) {
+    (void)seed;
+    struct io_uring_sqe nop = entry_of(IORING_OP_NOP, -1, NULL, 0);
+    for (int round = 0; round < MANY / THREADS / BURST; round++) {
+        struct waiter waiters[BURST];
+        for (int index = 0; index < BURST; index++) submit(&waiters[index], &nop);
+        for (int index = 0; index < BURST; index++) CHECK(end_of(&waiters[index]) == 0);
+    }
+    return NULL;
+}
+
+/* What the environment says of programs that are written with the library does not matter here. */
+static void one_thread_calls_the_completions(void) {
+    run_chains(1, 1);
+    pthread_t first = on_thread;
+    run_chains(1000, 1);
+    CHECK(pthread_equal(on_thread, first));
+    run_chains(1000, 100);
+    CHECK(pthread_equal(on_thread, first));
+}
+
+static void requests_leave_nothing_behind(void) {
+    run_on_threads(submit_nops);
+    run_chains(MANY, 100);
+    long before = resident();
+    run_on_threads(submit_nops);
+    run_chains(MANY, 100);
+    long after = resident();
+    if (after - before > GROWTH_MAX) fprintf(stderr, "grown by %ld bytes\n", after - before);
+    CHECK(after - before <= GROWTH_MAX);
+}
+
 static void measure(long count, int in_flight) {
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
@@ -531,9 +587,6 @@ static void measure(long count, int in_flight) {
     double seconds = (end.tv_sec - begin.tv_sec) + (end.tv_nsec - begin.tv_nsec) / 1e9;
     printf("%d in flight: %.0f requests a second\n", in_flight, count / seconds);
 }
-
-/* Largest number of requests of one thread at once, which is beyond the size of a batch. */
-#define BURST 32
 
 /* The thread of the kernel sleeps after this time without a request. */
 #define POLLING_MS 1
@@ -577,6 +630,9 @@ int main(int count, char **arguments) {
         rounds = atol(arguments[2]);
         return kernel_polling_misses_no_request();
     }
+    int checks_promises = strcmp(arguments[1], "promises") == 0;
+    if (checks_promises) arguments++, count--;
+    CHECK(count >= 2);
     uthread_options options = {.driver = atoi(arguments[1])};
     uthread_options unknown = {.driver = 9};
     CHECK(uthread_manager_create(&unknown, &manager) == -EINVAL);
@@ -589,6 +645,9 @@ int main(int count, char **arguments) {
     if (count > 2) {
         for (int in_flight = 1; in_flight <= 1000; in_flight *= 10)
             measure(atol(arguments[2]), in_flight);
+    } else if (checks_promises) {
+        one_thread_calls_the_completions();
+        requests_leave_nothing_behind();
     } else {
         files_are_read_and_written();
         files_are_read_at_their_position();

@@ -57,3 +57,26 @@ fn programs_in_c_pass_on_each_driver() {
         }
     }
 }
+
+#[test]
+fn the_environment_changes_no_manager() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path());
+    let variables = [
+        ("UTHREAD_OWN_TLS", "1"),
+        ("UTHREAD_DRIVER", "threads"),
+        ("UTHREAD_DRIVER", "no driver"),
+    ];
+    for (variable, value) in variables {
+        // The default driver, and epoll.
+        for driver in ["0", "2"] {
+            let mut manager = Command::new(&program);
+            manager.args(["promises", driver]).env(variable, value);
+            let status = manager.status().unwrap();
+            assert!(
+                status.success(),
+                "{variable}={value}, driver {driver}: {status}"
+            );
+        }
+    }
+}
