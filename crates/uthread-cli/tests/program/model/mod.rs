@@ -1,6 +1,7 @@
 //! `uthread model`: its results as text, JSON and page, and its refusals.
 
 mod original;
+mod outputs;
 mod real;
 mod refusals;
 mod results;
