@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use uthread_port::{Note, Options};
+use uthread_report::file::write_whole;
 
 use crate::args::PortArgs;
 use crate::audit;
@@ -64,7 +65,8 @@ fn port(files: &[PathBuf], options: Options, check: bool) -> anyhow::Result<usiz
         if check {
             writeln!(out, "{name}: changes to make: {}", ported.changes)?;
         } else {
-            fs::write(path, ported.text).with_context(|| format!("cannot write {name}"))?;
+            write_whole(path, ported.text.as_bytes())
+                .with_context(|| format!("cannot write {name}"))?;
         }
     }
     let title = if check { "to make" } else { "made" };

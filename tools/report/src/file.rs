@@ -121,8 +121,8 @@ fn folder(path: &Path) -> &Path {
 }
 
 fn replace(path: &Path, found: Option<&Metadata>, bytes: &[u8]) -> io::Result<()> {
-    let mut file = temporary(path, found)?;
-    file.write_all(bytes)?;
+    let file = temporary(path, found)?;
+    file.as_file().write_all(bytes)?;
     if let Some(found) = found {
         // Not permitted to everybody: then the file belongs to whoever has written it.
         let _ = fchown(file.as_file(), Some(found.uid()), Some(found.gid()));

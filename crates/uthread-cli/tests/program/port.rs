@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use crate::harness::{command, site};
 
@@ -65,6 +66,26 @@ changes to make: 3 in 2 of 3 files; lines that need attention: 1
         "changes made: 2 in 2 of 2 files; lines that need attention: 0\n"
     );
     assert!(read("src/main.rs").contains("uthread::local!(static A"));
+}
+
+#[test]
+fn a_source_that_cannot_be_written_stays_whole() {
+    let source = "use std::fs;\n".repeat(1000);
+    let files = site(&[("a.rs", &source)]);
+    // A file that may have 512 or 1,024 bytes stands for a disk that is nearly full.
+    let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" port a.rs";
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_uthread")])
+        .current_dir(files.path())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    let expected = "uthread: cannot write a.rs: File too large";
+    assert!(errors.starts_with(expected), "{errors}");
+    let left = fs::read_to_string(files.path().join("a.rs")).unwrap();
+    assert!(left == source, "{} bytes are left", left.len());
+    assert_eq!(fs::read_dir(&files).unwrap().count(), 1, "litter");
 }
 
 #[test]
