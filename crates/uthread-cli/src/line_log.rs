@@ -2,13 +2,18 @@
 //!
 //! A fiber appends a line to a bounded buffer under a short lock; an OS thread writes the buffer.
 //! When the buffer is full, fibers wait. So a slow reader slows down the server, and no line is
-//! lost.
+//! lost. Lines are lost while stdout fails, for example on a full disk or without a reader; the log
+//! goes on as soon as it takes lines again.
 
-use std::io::{self, Write};
+use std::io;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 // The writer blocks on stdout for any time, so it is an OS thread, not a fiber.
 use std::thread as native;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, write};
 use uthread::sleep;
 
 use crate::output::tell;
@@ -39,7 +44,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Pending {
     lines: Vec<u8>,
-    /// Set when no more lines are accepted: the program ends, or stdout is closed.
+    /// Set when no more lines are accepted, because the program ends.
     closed: bool,
     finished: bool,
 }
@@ -47,11 +52,15 @@ struct Pending {
 impl LineLog {
     /// Starts the writer.
     pub(crate) fn start() -> io::Result<LineLog> {
+        LineLog::start_on(io::stdout())
+    }
+
+    fn start_on(stream: impl AsFd + Send + 'static) -> io::Result<LineLog> {
         let shared = Arc::new(Shared::default());
         let writer_shared = Arc::clone(&shared);
         native::Builder::new()
             .name("log".to_owned())
-            .spawn(move || write_all(&writer_shared))?;
+            .spawn(move || write_all(&writer_shared, stream))?;
         Ok(LineLog { shared })
     }
 
@@ -125,23 +134,142 @@ impl Shared {
 }
 
 /// Runs the writer thread.
-fn write_all(shared: &Shared) {
+fn write_all(shared: &Shared, stream: impl AsFd) {
+    let mut output = Output {
+        stream,
+        lost: 0,
+        torn: false,
+    };
     let mut lines = Vec::new();
     let mut more = true;
     while more {
         lines.clear();
         more = shared.take(&mut lines);
-        let mut stdout = io::stdout().lock();
-        if let Err(error) = stdout.write_all(&lines).and_then(|()| stdout.flush()) {
-            tell(format_args!(
-                "turned off the access log: cannot write to stdout: {error}"
-            ));
-            more = false;
+        if !lines.is_empty() {
+            output.append(&lines);
         }
     }
+    if output.lost > 0 {
+        tell(format_args!(
+            "lost {} of the access log",
+            output.lost_lines()
+        ));
+    }
     let mut pending = shared.lock();
-    pending.closed = true;
     pending.finished = true;
-    pending.lines = Vec::new();
     shared.finished.notify_all();
+}
+
+/// The stream that lines are written to, which may fail for some time.
+struct Output<S> {
+    stream: S,
+    /// Lines lost since the stream last took all.
+    lost: u64,
+    /// Set if the stream ends within a line.
+    torn: bool,
+}
+
+impl<S: AsFd> Output<S> {
+    /// Writes lines, or counts those that are lost.
+    fn append(&mut self, lines: &[u8]) {
+        let mut left = lines;
+        match self.end_line().and_then(|()| self.write(&mut left)) {
+            Ok(()) if self.lost == 0 => {}
+            Ok(()) => {
+                tell(format_args!(
+                    "stdout takes the access log again: lost {}",
+                    self.lost_lines()
+                ));
+                self.lost = 0;
+            }
+            Err(errno) => {
+                if self.lost == 0 {
+                    let error = io::Error::from(errno);
+                    tell(format_args!(
+                        "losing lines of the access log: cannot write to stdout: {error}"
+                    ));
+                }
+                self.lost += left.iter().filter(|&&byte| byte == b'\n').count() as u64;
+                let written = &lines[..lines.len() - left.len()];
+                self.torn |= written.last().is_some_and(|&last| last != b'\n');
+            }
+        }
+    }
+
+    /// Ends the line that an earlier failure has cut off.
+    fn end_line(&mut self) -> Result<(), Errno> {
+        if self.torn {
+            self.write(&mut &b"\n"[..])?;
+            self.torn = false;
+        }
+        Ok(())
+    }
+
+    /// Writes `bytes`, and shortens them to what is not yet written.
+    fn write(&self, bytes: &mut &[u8]) -> Result<(), Errno> {
+        while !bytes.is_empty() {
+            match write(&self.stream, bytes) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => *bytes = &bytes[count..],
+                Err(Errno::INTR) => {}
+                // Another process may have made a shared pipe or terminal non-blocking.
+                Err(Errno::AGAIN) => {
+                    let mut stream = [PollFd::new(&self.stream, PollFlags::OUT)];
+                    // An interrupted wait is repeated after the next attempt.
+                    let _ = poll(&mut stream, None);
+                }
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    fn lost_lines(&self) -> String {
+        let plural = if self.lost == 1 { "" } else { "s" };
+        format!("{} line{plural}", self.lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Read, pipe};
+
+    use rustix::fs::{OFlags, fcntl_setfl};
+    use rustix::pipe::fcntl_setpipe_size;
+
+    #[test]
+    fn a_full_non_blocking_pipe_loses_nothing() {
+        const LINES: usize = 1000;
+        let (reader, writer) = pipe().unwrap();
+        fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+        let bytes = fcntl_setpipe_size(&writer, 4096).unwrap();
+        let line = [&[b'x'; 99][..], b"\n"].concat();
+        assert!(LINES * line.len() > bytes, "the pipe takes all");
+        let log = LineLog::start_on(writer).unwrap();
+        for _ in 0..LINES {
+            log.append(&line);
+        }
+        let ended = native::spawn(move || log.finish());
+        let mut found = Vec::new();
+        BufReader::new(reader).read_to_end(&mut found).unwrap();
+        ended.join().unwrap();
+        assert!(found == line.repeat(LINES), "{} bytes", found.len());
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_is_ended() {
+        let (reader, writer) = pipe().unwrap();
+        let mut output = Output {
+            stream: writer,
+            lost: 2,
+            torn: true,
+        };
+        output.append(b"next\n");
+        output.append(b"last\n");
+        assert_eq!((output.lost, output.torn), (0, false));
+        drop(output);
+        let lines: Vec<_> = BufReader::new(reader).lines().map(Result::unwrap).collect();
+        assert_eq!(lines, ["", "next", "last"]);
+    }
 }

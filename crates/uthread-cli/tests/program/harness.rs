@@ -263,7 +263,7 @@ pub(crate) fn wait_until(mut done: impl FnMut() -> bool) {
 }
 
 /// Returns the next line of a pipe, with its end; empty at the end of the pipe.
-fn read_line<P: Read + AsFd>(pipe: &mut BufReader<P>) -> String {
+pub(crate) fn read_line<P: Read + AsFd>(pipe: &mut BufReader<P>) -> String {
     let hang = Timespec::try_from(HANG).unwrap();
     let mut line = Vec::new();
     while !line.ends_with(b"\n") {

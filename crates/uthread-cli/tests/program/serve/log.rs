@@ -1,10 +1,16 @@
 //! The access log.
 
+use std::fs::File;
+use std::io::BufReader;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::harness::Program;
+use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat};
+
+use crate::harness::{Program, read_line, site};
 
 #[test]
 fn the_common_format() {
@@ -97,11 +103,48 @@ fn lines_are_written_before_the_end() {
 }
 
 #[test]
-fn a_closed_stdout_turns_the_log_off_and_nothing_else() {
+fn the_log_goes_on_when_stdout_takes_lines_again() {
+    let site = site(&[("a", "hello")]);
+    let fifo = site.path().join("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let open = || {
+        // Opening a FIFO without a writer would wait for one.
+        let mut options = File::options();
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let file = options.read(true).custom_flags(flags).open(&fifo).unwrap();
+        fcntl_setfl(&file, OFlags::empty()).unwrap();
+        BufReader::new(file)
+    };
+    let mut reader = open();
+    let script = "exec \"$0\" serve --listen 127.0.0.1:0 --log common . >fifo";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_uthread")]);
+    let mut program = Program::serving(command.current_dir(site.path()));
+    program.get("/a?first");
+    assert!(read_line(&mut reader).contains("GET /a?first"));
+    drop(reader);
+    assert_eq!(program.get("/a?lost").text(), "hello");
+    let line = program.stderr_line("losing lines of the access log");
+    assert!(line.contains("Broken pipe"), "{line}");
+    let mut reader = open();
+    for target in ["/a?again", "/a?on"] {
+        program.get(target);
+        assert!(read_line(&mut reader).contains(target));
+    }
+    let line = program.stderr_line("stdout takes the access log again");
+    assert!(line.ends_with(": lost 1 line\n"), "{line}");
+    drop(reader);
+    program.get("/a?last");
+    program.terminate();
+    program.stderr_line("lost 1 line of the access log");
+}
+
+#[test]
+fn a_closed_stdout_ends_the_log_and_nothing_else() {
     let mut program = Program::serve(&[("a", "hello")], &["--log", "common"]);
     drop(program.stdout.take());
     assert_eq!(program.get("/a").text(), "hello");
-    program.stderr_line("turned off the access log");
+    program.stderr_line("losing lines of the access log");
     assert_eq!(program.get("/a").text(), "hello");
     program.terminate();
     assert_eq!(program.exit_code(), 0);
