@@ -68,7 +68,11 @@ fn compile(folder: &Path, main: &str, sources: &[&str]) -> PathBuf {
     .unwrap();
     ghc.arg(completion);
     ghc.arg(format!("-L{}", libraries().display()));
-    ghc.arg(format!("-optl-Wl,-rpath,{}", libraries().display()));
+    // Before the paths of cargo, where an older build of the library may be.
+    ghc.arg(format!(
+        "-optl-Wl,--disable-new-dtags,-rpath,{}",
+        libraries().display()
+    ));
     ghc.args(["-luthread_ring", "-o"]).arg(&program);
     assert!(ghc.status().unwrap().success(), "{main} does not compile");
     program

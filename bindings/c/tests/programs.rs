@@ -36,7 +36,11 @@ fn compile(folder: &Path) -> PathBuf {
         .arg("-L")
         .arg(libraries())
         .arg("-luthread_ring")
-        .arg(format!("-Wl,-rpath,{}", libraries().display()))
+        // Before the paths of cargo, where an older build of the library may be.
+        .arg(format!(
+            "-Wl,--disable-new-dtags,-rpath,{}",
+            libraries().display()
+        ))
         .status()
         .unwrap();
     assert!(status.success(), "the tests in C do not compile");
