@@ -1,24 +1,39 @@
 //! Requests where the kernel refuses io_uring.
 //!
-//! What can wait for an event waits in epoll, and is a non-blocking system call then. Anything else
-//! is a call on the thread pool of the runtime. The results are those of io_uring.
+//! What may wait for ever can be cancelled meanwhile: it waits in epoll, and is a non-blocking
+//! system call then; or, where a device has none, a call on a thread that a signal interrupts.
+//! Anything else is a call on the thread pool of the runtime. The results are those of io_uring.
 
 use std::ffi::c_void;
-use std::io;
+use std::io::{self, Read, Write};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::slice;
 use std::time::Duration;
 
+use uthread::fs::File;
 use uthread::net::TcpListener;
 use uthread::os::unix::net::UnixListener;
 use uthread::ring::io_uring::opcode;
 use uthread::ring::{self, Events};
+use uthread::thread::Builder;
 
 use crate::completion::errno;
 use crate::entry::io_uring_sqe;
 
 /// The offset that means the position of the file.
 const POSITION: u64 = u64::MAX;
+
+/// Pause before a Unix socket tries again to connect to a listener whose queue is full, for which
+/// there is no event.
+const FULL_PAUSE: Duration = Duration::from_millis(1);
+
+/// Stack of a thread that makes one system call.
+const CALL_STACK_BYTES: usize = 64 * 1024;
+
+/// Values of a flag of a descriptor.
+static ON: i32 = 1;
+static OFF: i32 = 0;
 
 /// Flags of a timeout that are understood: those of an absolute time are not.
 const TIMEOUT_RELATIVE: u32 = 0;
@@ -48,8 +63,8 @@ pub(crate) unsafe fn perform(entry: &io_uring_sqe) -> i32 {
         opcode::Write::CODE if entry.off == POSITION => call.on_thread(Call::write),
         opcode::Read::CODE => call.on_thread(Call::pread),
         opcode::Write::CODE => call.on_thread(Call::pwrite),
-        opcode::Connect::CODE => call.on_thread(Call::connect),
-        opcode::OpenAt::CODE => call.on_thread(Call::openat),
+        opcode::Connect::CODE => call.connect(),
+        opcode::OpenAt::CODE => call.open(),
         opcode::Close::CODE => call.on_thread(Call::close),
         opcode::Fsync::CODE => call.on_thread(Call::fsync),
         opcode::Shutdown::CODE => call.on_thread(Call::shutdown),
@@ -120,8 +135,8 @@ impl Call {
                 // A device that cannot be asked not to wait.
                 Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
                     return match self.0.opcode {
-                        opcode::Read::CODE => self.on_thread(Call::read),
-                        opcode::Write::CODE => self.on_thread(Call::write),
+                        opcode::Read::CODE => self.interruptibly(events, Call::read_file),
+                        opcode::Write::CODE => self.interruptibly(events, Call::write_file),
                         _ => Err(error),
                     };
                 }
@@ -130,7 +145,83 @@ impl Call {
         }
     }
 
-    /// Makes a call that may wait on another thread.
+    /// Makes a call of the library when the descriptor is ready, on a thread of its own: the call
+    /// waits if others were faster, or if there is not enough room. A cancellation interrupts it.
+    fn interruptibly(self, events: Events, call: fn(Call) -> io::Result<usize>) -> io::Result<i32> {
+        if self.0.len > 0 && !self.is_nonblocking() {
+            wait(self.0.fd, events)?;
+        }
+        let mut result = Err(io::Error::from_raw_os_error(libc::ECANCELED));
+        let thread = Builder::new().dedicated().stack_size(CALL_STACK_BYTES);
+        uthread::scope(|scope| {
+            let call = || result = call(self);
+            thread.spawn_scoped(scope, call).map(drop)
+        })?;
+        result.map(|count| count as i32)
+    }
+
+    #[allow(unsafe_code, reason = "reads into the memory of a request")]
+    fn read_file(self) -> io::Result<usize> {
+        let mut file = &*borrow::<File>(self.0.fd);
+        match self.0.len as usize {
+            // Perhaps of no memory.
+            0 => file.read(&mut []),
+            // SAFETY: the contract of `perform`.
+            length => file.read(unsafe { slice::from_raw_parts_mut(self.buffer().cast(), length) }),
+        }
+    }
+
+    #[allow(unsafe_code, reason = "writes from the memory of a request")]
+    fn write_file(self) -> io::Result<usize> {
+        let mut file = &*borrow::<File>(self.0.fd);
+        match self.0.len as usize {
+            0 => file.write(&[]),
+            // SAFETY: the contract of `perform`.
+            length => file.write(unsafe { slice::from_raw_parts(self.buffer().cast(), length) }),
+        }
+    }
+
+    /// Connects a socket, which is non-blocking meanwhile.
+    fn connect(self) -> io::Result<i32> {
+        let _mode = Nonblocking::enter(self)?;
+        let mut has_begun = false;
+        loop {
+            let connected = outcome(self.connect_now());
+            let errno = connected.as_ref().err().and_then(io::Error::raw_os_error);
+            match errno {
+                Some(libc::EINPROGRESS) => has_begun = true,
+                Some(libc::EALREADY) if has_begun => {}
+                Some(libc::EISCONN) if has_begun => return Ok(0),
+                Some(libc::EAGAIN) => {
+                    uthread::sleep(FULL_PAUSE);
+                    continue;
+                }
+                _ => return connected,
+            }
+            wait(self.0.fd, Events::WRITABLE)?;
+        }
+    }
+
+    /// Opens without waiting for the other end of a FIFO, as the ring does.
+    fn open(self) -> io::Result<i32> {
+        let flags = self.0.op_flags as i32;
+        if flags & (libc::O_PATH | libc::O_NONBLOCK | libc::O_DIRECTORY) != 0 {
+            return self.on_thread(Call::openat);
+        }
+        let op_flags = (flags | libc::O_NONBLOCK) as u32;
+        match Call(io_uring_sqe { op_flags, ..self.0 }).on_thread(Call::openat) {
+            // The file is locked: wait until it is released.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.on_thread(Call::openat),
+            Err(error) => Err(error),
+            Ok(fd) => {
+                // Changes no other flag. A failure would leave a flag that regular files ignore.
+                Call(io_uring_sqe { fd, ..self.0 }).set_flags();
+                Ok(fd)
+            }
+        }
+    }
+
+    /// Makes a call that waits for a disk at most on another thread.
     fn on_thread(self, call: fn(Call) -> isize) -> io::Result<i32> {
         uthread::blocking(move || outcome(call(self)))
     }
@@ -173,8 +264,8 @@ impl Call {
         Ok(fd)
     }
 
-    /// Returns `true` for a pipe, a socket or a terminal: what can be waited for, and has no
-    /// offsets.
+    /// Returns `true` for a pipe, a socket, a device such as a terminal, or what is no file, such
+    /// as an eventfd: what can be waited for, and has no offsets.
     #[allow(unsafe_code, reason = "a system call that takes a descriptor")]
     fn has_no_offsets(self) -> bool {
         let mut status = MaybeUninit::<libc::stat>::zeroed();
@@ -182,11 +273,36 @@ impl Call {
         unsafe { libc::fstat(self.0.fd, status.as_mut_ptr()) };
         // SAFETY: the structure was zeroed, and each bit pattern is valid.
         let mode = unsafe { status.assume_init() }.st_mode & libc::S_IFMT;
-        [libc::S_IFIFO, libc::S_IFSOCK, libc::S_IFCHR].contains(&mode)
+        [libc::S_IFIFO, libc::S_IFSOCK, libc::S_IFCHR, 0].contains(&mode)
+    }
+
+    fn is_nonblocking(self) -> bool {
+        self.get_flags() as i32 & libc::O_NONBLOCK != 0
     }
 
     fn buffer(self) -> *mut c_void {
         self.0.addr as *mut c_void
+    }
+}
+
+/// The time in which a socket is non-blocking. Empty if the program has made it so.
+struct Nonblocking(Option<Call>);
+
+impl Nonblocking {
+    fn enter(call: Call) -> io::Result<Nonblocking> {
+        if call.is_nonblocking() {
+            return Ok(Nonblocking(None));
+        }
+        outcome(call.set_nonblocking())?;
+        Ok(Nonblocking(Some(call)))
+    }
+}
+
+impl Drop for Nonblocking {
+    fn drop(&mut self) {
+        if let Some(call) = self.0 {
+            call.set_blocking();
+        }
     }
 }
 
@@ -214,8 +330,11 @@ calls! {
     sendmsg: |entry| libc::sendmsg(
         entry.fd, entry.addr as *const _, entry.op_flags as i32 | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
     getpeername: |entry| libc::getpeername(entry.fd, entry.addr as *mut _, entry.off as *mut _);
-    set_nonblocking: |entry| libc::fcntl(entry.fd, libc::F_SETFL, libc::O_NONBLOCK);
-    connect: |entry| libc::connect(entry.fd, entry.addr as *const _, entry.off as libc::socklen_t);
+    get_flags: |entry| libc::fcntl(entry.fd, libc::F_GETFL);
+    set_flags: |entry| libc::fcntl(entry.fd, libc::F_SETFL, entry.op_flags);
+    set_nonblocking: |entry| libc::ioctl(entry.fd, libc::FIONBIO, &raw const ON);
+    set_blocking: |entry| libc::ioctl(entry.fd, libc::FIONBIO, &raw const OFF);
+    connect_now: |entry| libc::connect(entry.fd, entry.addr as *const _, entry.off as libc::socklen_t);
     read_now: |entry| libc::preadv2(entry.fd, &vector(&entry), 1, -1, libc::RWF_NOWAIT);
     write_now: |entry| libc::pwritev2(entry.fd, &vector(&entry), 1, -1, libc::RWF_NOWAIT);
     read: |entry| libc::read(entry.fd, Call(entry).buffer(), entry.len as usize);

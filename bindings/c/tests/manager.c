@@ -9,14 +9,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -455,6 +463,226 @@ static void run_on_threads(void *(*work)(void *seed)) {
     for (int index = 0; index < THREADS; index++) pthread_join(threads[index], NULL);
 }
 
+/* A request that waits until it is cancelled. */
+struct waiting {
+    const char *what;
+    struct io_uring_sqe entry;
+    struct waiter waiter;
+    uint64_t number;
+};
+
+#define WAITING_MAX 32
+#define MANY_BYTES (1 << 20)
+
+static struct waiting waiting[WAITING_MAX];
+static int waiting_count;
+static char many_bytes[MANY_BYTES];
+
+static void add(const char *what, int opcode, int fd, const void *memory, unsigned length, uint64_t offset) {
+    CHECK(fd >= 0 && waiting_count < WAITING_MAX);
+    struct waiting *next = &waiting[waiting_count++];
+    next->what = what;
+    next->entry = entry_of(opcode, fd, memory, length);
+    next->entry.off = offset;
+}
+
+static void add_read(const char *what, int fd) {
+    static char bytes[WAITING_MAX][1024];
+    add(what, IORING_OP_READ, fd, bytes[waiting_count], sizeof bytes[0], -1);
+}
+
+/* Writes until the descriptor takes no more. */
+static void fill(int fd) {
+    int flags = fcntl(fd, F_GETFL);
+    fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    while (write(fd, many_bytes, 4096) > 0) {}
+    CHECK(errno == EAGAIN);
+    fcntl(fd, F_SETFL, flags);
+}
+
+static void add_pipes(void) {
+    int empty[2], full[2];
+    CHECK(pipe(empty) == 0 && pipe(full) == 0);
+    add_read("read of a pipe", empty[0]);
+    fill(full[1]);
+    add("write to a pipe", IORING_OP_WRITE, full[1], many_bytes, 10, -1);
+    char folder[] = "/tmp/uthread-ring-XXXXXX", path[64];
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/fifo", folder);
+    CHECK(mkfifo(path, 0600) == 0);
+    int reads = open(path, O_RDWR);
+    add_read("read of a FIFO", reads);
+    unlink(path);
+    CHECK(mkfifo(path, 0600) == 0);
+    int writes = open(path, O_RDWR);
+    add("long write to a FIFO", IORING_OP_WRITE, writes, many_bytes, MANY_BYTES, -1);
+    unlink(path);
+    rmdir(folder);
+}
+
+static void add_terminals(void) {
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    CHECK(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+    add_read("read of a terminal", terminal);
+    add_read("second read of a terminal", terminal);
+    /* The kernel does not leave a ring's thread alone while it writes to a terminal that has some room. */
+    if (uthread_manager_has_ring(manager)) return;
+    int other = posix_openpt(O_RDWR | O_NOCTTY);
+    CHECK(other >= 0 && grantpt(other) == 0 && unlockpt(other) == 0);
+    terminal = open(ptsname(other), O_RDWR | O_NOCTTY);
+    add("long write to a terminal", IORING_OP_WRITE, terminal, many_bytes, MANY_BYTES, -1);
+}
+
+static void add_counters(void) {
+    static const uint64_t counter_max = UINT64_MAX - 1;
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR2);
+    add_read("read of an eventfd", eventfd(0, 0));
+    add("write to an eventfd", IORING_OP_WRITE, eventfd(1, 0), &counter_max, sizeof counter_max, -1);
+    add_read("read of a timer", timerfd_create(CLOCK_MONOTONIC, 0));
+    add_read("read of a signalfd", signalfd(-1, &signals, 0));
+    add_read("read of inotify", inotify_init());
+    static struct __kernel_timespec hour = {.tv_sec = 3600};
+    add("timeout", IORING_OP_TIMEOUT, eventfd(0, 0), &hour, 1, 0);
+}
+
+static void add_sockets(void) {
+    static char byte;
+    static struct iovec buffer = {.iov_base = &byte, .iov_len = 1};
+    static struct msghdr message = {.msg_iov = &buffer, .msg_iovlen = 1};
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    fill(ends[1]);
+    add("recv", IORING_OP_RECV, ends[1], &byte, 1, 0);
+    add("recvmsg", IORING_OP_RECVMSG, ends[1], &message, 1, 0);
+    add_read("read of a socket", ends[1]);
+    add("send", IORING_OP_SEND, ends[1], &byte, 1, 0);
+    add("sendmsg", IORING_OP_SENDMSG, ends[1], &message, 1, 0);
+    struct sockaddr_in address;
+    add("accept", IORING_OP_ACCEPT, listening(&address), NULL, 0, 0);
+    int pair[2];
+    CHECK(pipe(pair) == 0);
+    add("poll", IORING_OP_POLL_ADD, pair[0], NULL, 0, 0);
+    waiting[waiting_count - 1].entry.poll32_events = POLLIN;
+}
+
+/* Returns a listener that takes no connection, as its queue is full. */
+static void fill_listener(int listener, const struct sockaddr *address, socklen_t length) {
+    CHECK(listen(listener, 0) == 0);
+    for (int index = 0; index < 4; index++) {
+        int client = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        connect(client, address, length);
+    }
+}
+
+static void add_connections(void) {
+    static struct sockaddr_in address;
+    int listener = listening(&address);
+    fill_listener(listener, (struct sockaddr *)&address, sizeof address);
+    add("connect", IORING_OP_CONNECT, socket(AF_INET, SOCK_STREAM, 0), &address, 0, sizeof address);
+    static struct sockaddr_un name = {.sun_family = AF_UNIX};
+    static socklen_t length;
+    length = sizeof name;
+    int local = socket(AF_UNIX, SOCK_STREAM, 0);
+    CHECK(bind(local, (struct sockaddr *)&name, sizeof(sa_family_t)) == 0);
+    CHECK(getsockname(local, (struct sockaddr *)&name, &length) == 0);
+    fill_listener(local, (struct sockaddr *)&name, length);
+    add("connect of a Unix socket", IORING_OP_CONNECT, socket(AF_UNIX, SOCK_STREAM, 0), &name, 0, length);
+}
+
+static void start_all(void) {
+    waiting_count = 0;
+    add_pipes();
+    add_terminals();
+    add_counters();
+    add_sockets();
+    add_connections();
+    for (int index = 0; index < waiting_count; index++)
+        waiting[index].number = submit(&waiting[index].waiter, &waiting[index].entry);
+    /* All have started when later requests have ended. */
+    struct io_uring_sqe nop = entry_of(IORING_OP_NOP, -1, NULL, 0);
+    CHECK(perform(&nop) == 0 && perform(&nop) == 0);
+    /* If a thread makes a call, it has begun. */
+    usleep(50000);
+}
+
+/* What was written before is the result of a long write. Nothing stays non-blocking but a listener. */
+static void each_was_cancelled(void) {
+    for (int index = 0; index < waiting_count; index++) {
+        struct waiting *next = &waiting[index];
+        int is_long = next->entry.len == MANY_BYTES;
+        int32_t result = end_of(&next->waiter);
+        int is_right = result == -ECANCELED || (is_long && 0 < result && result < MANY_BYTES);
+        if (!is_right) fprintf(stderr, "%s: %d\n", next->what, result);
+        CHECK(is_right);
+    }
+    for (int index = 0; index < waiting_count; index++) {
+        int fd = waiting[index].entry.fd, flags = fcntl(fd, F_GETFL);
+        /* Some are used by several. */
+        if (flags == -1) continue;
+        CHECK((flags & O_NONBLOCK) == 0 || strcmp(waiting[index].what, "accept") == 0);
+        close(fd);
+    }
+}
+
+static void whatever_waits_is_cancelled(uthread_options options) {
+    start_all();
+    for (int index = 0; index < waiting_count; index++) uthread_cancel(manager, waiting[index].number);
+    each_was_cancelled();
+    uthread_manager *first = manager;
+    CHECK(uthread_manager_create(&options, &manager) == 0);
+    start_all();
+    alarm(30);
+    uthread_manager_close(manager);
+    alarm(0);
+    each_was_cancelled();
+    manager = first;
+}
+
+/* Of two reads of a terminal one gets the line, whichever is cancelled. */
+static void a_terminal_is_read(void) {
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    CHECK(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+    char lines[2][8];
+    struct waiter waiters[2];
+    uint64_t numbers[2];
+    for (int index = 0; index < 2; index++) {
+        struct io_uring_sqe read = entry_of(IORING_OP_READ, terminal, lines[index], 8);
+        read.off = -1;
+        numbers[index] = submit(&waiters[index], &read);
+    }
+    CHECK(write(master, "line\n", 5) == 5);
+    struct pollfd readable = {.fd = terminal, .events = POLLIN};
+    while (poll(&readable, 1, 0) != 0) usleep(1000);
+    for (int index = 0; index < 2; index++) uthread_cancel(manager, numbers[index]);
+    int32_t first = end_of(&waiters[0]), second = end_of(&waiters[1]);
+    CHECK((first == 5 && second == -ECANCELED) || (first == -ECANCELED && second == 5));
+    CHECK(memcmp(lines[first == 5 ? 0 : 1], "line\n", 5) == 0);
+    close(terminal);
+    close(master);
+}
+
+/* It does not wait for the other end. */
+static void a_fifo_is_opened(void) {
+    char folder[] = "/tmp/uthread-ring-XXXXXX", path[64];
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/fifo", folder);
+    CHECK(mkfifo(path, 0600) == 0);
+    struct io_uring_sqe open = entry_of(IORING_OP_OPENAT, AT_FDCWD, path, 0);
+    open.open_flags = O_RDONLY;
+    struct waiter waiter;
+    uint64_t number = submit(&waiter, &open);
+    uthread_cancel(manager, number);
+    int fd = end_of(&waiter);
+    CHECK(fd >= 0 || fd == -ECANCELED);
+    if (fd >= 0) CHECK((fcntl(fd, F_GETFL) & O_NONBLOCK) == 0 && close(fd) == 0);
+    unlink(path);
+    rmdir(folder);
+}
+
 #define PENDING 100
 
 static void closing_ends_what_is_pending(uthread_options options) {
@@ -661,6 +889,9 @@ int main(int count, char **arguments) {
         completions_submit_requests();
         chains_of_requests_end();
         run_on_threads(submit_and_cancel);
+        whatever_waits_is_cancelled(options);
+        a_terminal_is_read();
+        a_fifo_is_opened();
         closing_ends_what_is_pending(options);
     }
     uthread_manager_close(manager);
