@@ -191,7 +191,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, help_heading = "Content")]
     pub(crate) no_listing: bool,
 
-    /// Directory with error pages: 404.html, 503.html, ...
+    /// Directory with error pages, which are read at the start: 404.html, 503.html, ...
     #[arg(long, value_name = "DIR", help_heading = "Content")]
     pub(crate) error_pages: Option<PathBuf>,
 

@@ -8,14 +8,16 @@
 use std::collections::{HashMap, VecDeque};
 use std::fs::Metadata;
 use std::hash::{BuildHasher, RandomState};
-use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, StatxFlags, StatxTimestamp, makedev, statx};
+use rustix::fs::{AtFlags, CWD, StatxFlags, StatxTimestamp, makedev, statx};
 
+use super::scratch::Scratch;
 use crate::http::negotiate::Coding;
 
 /// Largest file to keep. Copying a larger one into the socket costs more than `sendfile`.
@@ -57,12 +59,16 @@ impl Stamp {
         }
     }
 
-    /// Queries the file at `path`. Does not wait for a file system of another machine: it knows the
-    /// attributes since it opened the file.
-    fn at(dir: impl AsFd, path: &[u8]) -> Option<Stamp> {
+    /// Queries the file at `path` beneath `root`, which is resolved anew. Does not wait for a file
+    /// system of another machine: it knows the attributes since it opened the file.
+    fn at(root: &Path, path: &[u8]) -> Option<Stamp> {
+        let mut full_path = Scratch::take();
+        for piece in [root.as_os_str().as_bytes(), b"/", path] {
+            full_path.extend_from_slice(piece);
+        }
         let flags = AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
         let wanted = StatxFlags::INO | StatxFlags::SIZE | StatxFlags::MTIME | StatxFlags::CTIME;
-        let found = statx(dir, path, flags, wanted).ok()?;
+        let found = statx(CWD, &full_path[..], flags, wanted).ok()?;
         let time = |time: StatxTimestamp| (time.tv_sec, i64::from(time.tv_nsec));
         Some(Stamp {
             device: makedev(found.stx_dev_major, found.stx_dev_minor),
@@ -183,14 +189,9 @@ impl Cache {
         }
     }
 
-    /// Returns the file at `path` beneath `dir`, if it is in memory and has not changed before
+    /// Returns the file at `path` beneath `root`, if it is in memory and has not changed before
     /// `asked`.
-    pub(crate) fn get(
-        &self,
-        dir: impl AsFd,
-        path: &[u8],
-        asked: Instant,
-    ) -> Option<Arc<CachedFile>> {
+    pub(crate) fn get(&self, root: &Path, path: &[u8], asked: Instant) -> Option<Arc<CachedFile>> {
         let kept = self.shard(path).entries.get(path).map(Arc::clone)?;
         if asked.saturating_duration_since(kept.read_at) >= AGE_MAX {
             return None;
@@ -198,7 +199,7 @@ impl Cache {
         // One comparison serves all requests that were received before it began.
         if kept.compared_ns.load(Ordering::Relaxed) < self.ns_at(asked) {
             let begin = Instant::now();
-            if Stamp::at(dir, path) != Some(kept.stamp) {
+            if Stamp::at(root, path) != Some(kept.stamp) {
                 return None;
             }
             kept.compared_ns
@@ -299,7 +300,6 @@ mod tests {
     use super::*;
     use std::fs::{self, File};
     use std::os::unix::fs::symlink;
-    use std::path::Path;
 
     fn keep(cache: &Cache, path: &Path, name: &str) {
         let metadata = fs::metadata(path.join(name)).unwrap();
@@ -309,20 +309,18 @@ mod tests {
     }
 
     /// Returns a folder with a file `a`, and a cache that keeps it.
-    fn with_kept_file() -> (tempfile::TempDir, File, Cache) {
+    fn with_kept_file() -> (tempfile::TempDir, Cache) {
         let folder = tempfile::tempdir().unwrap();
-        let dir = File::open(folder.path()).unwrap();
         let cache = Cache::with_settled(Duration::ZERO);
         fs::write(folder.path().join("a"), "first").unwrap();
         keep(&cache, folder.path(), "a");
-        (folder, dir, cache)
+        (folder, cache)
     }
 
     #[test]
     fn a_changed_file_is_not_found() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
-        let dir = File::open(path).unwrap();
         let cache = Cache::with_settled(Duration::ZERO);
         let changes: [(&str, &dyn Fn()); 6] = [
             ("grown", &|| fs::write(path.join("a"), "longer").unwrap()),
@@ -350,28 +348,28 @@ mod tests {
             let _ = fs::remove_file(path.join("a"));
             fs::write(path.join("a"), "first").unwrap();
             keep(&cache, path, "a");
-            let kept = cache.get(&dir, b"a", Instant::now()).unwrap();
+            let kept = cache.get(path, b"a", Instant::now()).unwrap();
             assert_eq!(kept.image().content(), b"first", "{what}");
             change();
-            assert!(cache.get(&dir, b"a", Instant::now()).is_none(), "{what}");
+            assert!(cache.get(path, b"a", Instant::now()).is_none(), "{what}");
         }
     }
 
     #[test]
     fn one_comparison_serves_the_requests_received_before_it() {
-        let (folder, dir, cache) = with_kept_file();
+        let (folder, cache) = with_kept_file();
         let early = Instant::now();
-        assert!(cache.get(&dir, b"a", Instant::now()).is_some());
+        assert!(cache.get(folder.path(), b"a", Instant::now()).is_some());
         fs::remove_file(folder.path().join("a")).unwrap();
-        assert!(cache.get(&dir, b"a", early).is_some());
-        assert!(cache.get(&dir, b"a", Instant::now()).is_none());
+        assert!(cache.get(folder.path(), b"a", early).is_some());
+        assert!(cache.get(folder.path(), b"a", Instant::now()).is_none());
     }
 
     #[test]
     fn a_copy_is_read_again_when_it_is_old() {
-        let (_folder, dir, cache) = with_kept_file();
+        let (folder, cache) = with_kept_file();
         let later = Instant::now() + AGE_MAX;
-        assert!(cache.get(&dir, b"a", later).is_none());
+        assert!(cache.get(folder.path(), b"a", later).is_none());
     }
 
     #[test]
@@ -394,9 +392,7 @@ mod tests {
         fs::write(folder.path().join("a"), "body").unwrap();
         let cache = Cache::with_settled(Duration::ZERO);
         keep(&cache, folder.path(), "a");
-        let kept = cache
-            .get(File::open(folder.path()).unwrap(), b"a", Instant::now())
-            .unwrap();
+        let kept = cache.get(folder.path(), b"a", Instant::now()).unwrap();
         let image = |second, coding, head: &str| {
             let image = kept.image_with_head(HeadKey { second, coding }, |out| {
                 out.extend_from_slice(head.as_bytes());

@@ -7,6 +7,7 @@
 mod connection;
 
 mod cache;
+mod directory;
 mod locate;
 mod root;
 mod site;

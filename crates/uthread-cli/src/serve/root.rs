@@ -1,8 +1,9 @@
 //! The served directory: opens files beneath it, and nothing else.
 //!
-//! The kernel resolves each path with `RESOLVE_BENEATH`, so no `..`, symbolic link or concurrent
-//! rename leads out of the directory. Checks of the path's text, here and elsewhere, only improve
-//! the response.
+//! Each request is served from the directory that the root's path then leads to. The kernel
+//! resolves each path in it with `RESOLVE_BENEATH`, so no `..`, symbolic link or concurrent rename
+//! leads out of the directory. Checks of the path's text, here and elsewhere, only improve the
+//! response.
 
 use std::ffi::OsStr;
 use std::fs::Metadata;
@@ -15,9 +16,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use uthread::fs::{Dir, File, OpenOptions};
+use uthread::fs::{File, OpenOptions};
 
 use super::cache::{Cache, CachedFile};
+use super::directory::Directory;
 use crate::http::response::Status;
 use crate::output::tell;
 
@@ -28,7 +30,7 @@ const SHORTAGE_TRIES_MAX: u32 = 40;
 
 #[derive(Debug)]
 pub(crate) struct Root {
-    dir: Dir,
+    directory: Directory,
     options: OpenOptions,
     cache: Cache,
 }
@@ -93,22 +95,22 @@ impl Root {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(flags.bits().cast_signed());
         let root = Root {
-            dir: Dir::open(dir)?,
+            directory: Directory::open(dir)?,
             options,
             cache: Cache::new(),
         };
         // Fails now, not at the first request, if the kernel lacks openat2.
-        root.resolve(b"")?;
+        root.resolve(b"", Instant::now())?;
         Ok(root)
     }
 
     /// Finds the object at a path made by `target::decode`, in memory or by opening it, or returns
     /// the status of the error response. Every change that was made before `asked` is seen.
     pub(crate) fn get(&self, path: &[u8], asked: Instant) -> Result<Opened, Status> {
-        if let Some(kept) = self.cache.get(&self.dir, path, asked) {
+        if let Some(kept) = self.cache.get(self.directory.path(), path, asked) {
             return Ok(Opened::File(Regular::kept(kept)));
         }
-        match self.open_with_metadata(path)? {
+        match self.open_with_metadata(path, asked)? {
             (file, metadata) if self.cache.admits(&metadata) => Ok(Opened::File(
                 self.keep(path, &file, &metadata)
                     .unwrap_or_else(|_| Regular::opened(file, &metadata)),
@@ -119,13 +121,13 @@ impl Root {
 
     /// Opens the object at a path, as [`get`](Root::get) does, but not to send it.
     pub(crate) fn open(&self, path: &[u8]) -> Result<Opened, Status> {
-        let (file, metadata) = self.open_with_metadata(path)?;
+        let (file, metadata) = self.open_with_metadata(path, Instant::now())?;
         Opened::new(file, &metadata)
     }
 
-    fn open_with_metadata(&self, path: &[u8]) -> Result<(File, Metadata), Status> {
+    fn open_with_metadata(&self, path: &[u8], asked: Instant) -> Result<(File, Metadata), Status> {
         let file = self
-            .resolve_patiently(path)
+            .resolve_patiently(path, asked)
             .map_err(|error| refusal(error, path))?;
         let metadata = file.metadata().map_err(|error| failure(&error, path))?;
         Ok((file, metadata))
@@ -139,19 +141,20 @@ impl Root {
     }
 
     /// Resolves a path, retrying for a while if file descriptors are short.
-    fn resolve_patiently(&self, path: &[u8]) -> Result<File, Errno> {
+    fn resolve_patiently(&self, path: &[u8], asked: Instant) -> Result<File, Errno> {
         for _ in 1..SHORTAGE_TRIES_MAX {
-            match self.resolve(path) {
+            match self.resolve(path, asked) {
                 Err(Errno::MFILE | Errno::NFILE) => uthread::sleep(SHORTAGE_PAUSE),
                 result => return result,
             }
         }
-        self.resolve(path)
+        self.resolve(path, asked)
     }
 
-    fn resolve(&self, path: &[u8]) -> Result<File, Errno> {
+    fn resolve(&self, path: &[u8], asked: Instant) -> Result<File, Errno> {
         let path = Path::new(OsStr::from_bytes(if path.is_empty() { b"." } else { path }));
-        let opened = self.dir.open_beneath(path, &self.options);
+        let opened = self.directory.get(asked);
+        let opened = opened.and_then(|dir| dir.open_beneath(path, &self.options));
         opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
 }
@@ -226,6 +229,49 @@ mod tests {
         assert_eq!(content(), Err(Status::NotFound));
         symlink(&moved, &file).unwrap();
         assert_eq!(content(), Err(Status::NotFound));
+    }
+
+    #[test]
+    fn a_root_that_leads_elsewhere_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for release in ["one", "two"] {
+            fs::create_dir(at(release)).unwrap();
+            fs::write(at(release).join("file"), release).unwrap();
+        }
+        symlink("one", at("current")).unwrap();
+        let mut root = Root::new(&at("current")).unwrap();
+        root.cache = Cache::with_settled(Duration::ZERO);
+        let content = |asked| match root.get(b"file", asked)? {
+            Opened::File(Regular {
+                content: Content::Cached(kept),
+                ..
+            }) => Ok(String::from_utf8(kept.image().content().to_vec()).unwrap()),
+            other => panic!("not kept: {other:?}"),
+        };
+        let check = |expected: Result<&str, Status>| {
+            assert_eq!(content(Instant::now()).as_deref().map_err(|&s| s), expected);
+            let index = root.get(b"", Instant::now()).map(drop);
+            assert_eq!(index, expected.map(drop));
+        };
+        check(Ok("one"));
+        let early = Instant::now();
+        check(Ok("one"));
+        fs::remove_file(at("current")).unwrap();
+        check(Err(Status::NotFound));
+        symlink("two", at("current")).unwrap();
+        check(Ok("two"));
+        // One comparison serves this request, too.
+        fs::remove_file(at("current")).unwrap();
+        assert_eq!(content(early).as_deref(), Ok("two"));
+        check(Err(Status::NotFound));
+        // A directory whose memory could be reused at once.
+        fs::rename(at("two"), at("current")).unwrap();
+        check(Ok("two"));
+        fs::remove_dir_all(at("current")).unwrap();
+        fs::create_dir(at("current")).unwrap();
+        fs::write(at("current/file"), "built").unwrap();
+        check(Ok("built"));
     }
 
     #[test]

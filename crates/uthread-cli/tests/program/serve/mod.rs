@@ -10,5 +10,6 @@ mod listing;
 mod log;
 mod paths;
 mod ranges;
+mod root;
 mod smuggling;
 mod tree;
