@@ -10,6 +10,8 @@ pub(crate) struct Validators<'a> {
     /// With its quotes; always strong.
     pub(crate) etag: &'a [u8],
     pub(crate) modified_s: i64,
+    /// When the file was last changed in any way. No process can set this time.
+    pub(crate) changed_s: i64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -58,8 +60,9 @@ pub(crate) fn range_holds(request: &Request<'_, '_>, current: &Validators<'_>, n
         return tag.strongly(current.etag);
     }
     // A date identifies a state only after its second is over: until then, the file may change
-    // again within it.
-    date::parse(value) == Some(current.modified_s) && current.modified_s < now_s
+    // again within it. A file that was changed later may be another one that was given this date.
+    let is_strong = current.modified_s < now_s && current.changed_s <= current.modified_s;
+    is_strong && date::parse(value) == Some(current.modified_s)
 }
 
 /// Returns true if any tag in the field satisfies `same`; `None` if the field is absent.
@@ -130,6 +133,7 @@ mod tests {
     const CURRENT: Validators<'_> = Validators {
         etag: b"\"now\"",
         modified_s: MODIFIED_S,
+        changed_s: MODIFIED_S,
     };
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
     const SAME: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -229,5 +233,19 @@ mod tests {
             range_holds(request, &CURRENT, MODIFIED_S)
         });
         assert!(!holds);
+    }
+
+    #[test]
+    fn a_date_before_the_last_change_names_no_state() {
+        let copied = Validators {
+            changed_s: MODIFIED_S + 1,
+            ..CURRENT
+        };
+        for (field, expected) in [(SAME, false), ("\"now\"", true)] {
+            let holds = with_request(&format!("If-Range: {field}\r\n"), |request| {
+                range_holds(request, &copied, MODIFIED_S + 2)
+            });
+            assert_eq!(holds, expected, "{field}");
+        }
     }
 }

@@ -38,18 +38,18 @@ const AGE_MAX: Duration = Duration::from_secs(1);
 const SETTLED: Duration = Duration::from_secs(3);
 
 /// Identity of a file and its content: device, inode, size, and the times of modification and
-/// change.
+/// change, each in seconds, and nanoseconds beyond them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
+pub(crate) struct Stamp {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) bytes: u64,
+    pub(crate) modified: (i64, i64),
+    pub(crate) changed: (i64, i64),
 }
 
 impl Stamp {
-    fn of(metadata: &Metadata) -> Stamp {
+    pub(crate) fn of(metadata: &Metadata) -> Stamp {
         Stamp {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -122,13 +122,8 @@ impl Image {
 }
 
 impl CachedFile {
-    pub(crate) fn bytes(&self) -> u64 {
-        self.stamp.bytes
-    }
-
-    /// Returns the time of modification: seconds, and nanoseconds beyond them.
-    pub(crate) fn modified(&self) -> (i64, i64) {
-        self.stamp.modified
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.stamp
     }
 
     pub(crate) fn image(&self) -> Arc<Image> {

@@ -205,13 +205,14 @@ impl Answer<'_, '_, '_> {
         let form = Form {
             media_type,
             coding,
-            etag: Etag::new(&regular, coding),
+            etag: Etag::new(&regular.stamp, coding),
             // A server must not send a date later than `Date` (RFC 9110, section 8.8.2.1).
-            modified_s: regular.modified_s.min(now_s),
+            modified_s: regular.stamp.modified.0.min(now_s),
         };
         let validators = Validators {
             etag: form.etag.as_bytes(),
             modified_s: form.modified_s,
+            changed_s: regular.stamp.changed.0,
         };
         match conditional::weigh(self.request, &validators) {
             Verdict::Proceed => {}
@@ -219,7 +220,7 @@ impl Answer<'_, '_, '_> {
             Verdict::Failed => return Err(Status::PreconditionFailed),
         }
         let selection = match self.range_field(&validators, now_s) {
-            Some(field) => range::select(field, regular.bytes),
+            Some(field) => range::select(field, regular.bytes()),
             None => Selection::Whole,
         };
         Ok(match selection {
@@ -235,7 +236,7 @@ impl Answer<'_, '_, '_> {
                 self.persistence,
                 self.out,
                 |head| {
-                    head.formatted("Content-Range", format_args!("bytes */{}", regular.bytes));
+                    head.formatted("Content-Range", format_args!("bytes */{}", regular.bytes()));
                 },
             ),
         })
@@ -293,18 +294,18 @@ impl Answer<'_, '_, '_> {
         {
             let coding = form.coding;
             let image = kept.image_with_head(HeadKey { second, coding }, |out| {
-                form.write_whole_head(regular.bytes, Persistence::Open, out);
+                form.write_whole_head(regular.bytes(), Persistence::Open, out);
             });
             return Response {
                 status: Status::Ok,
-                body_bytes: regular.bytes,
+                body_bytes: regular.bytes(),
                 body: Body::Image(image),
             };
         }
-        form.write_whole_head(regular.bytes, self.persistence, self.out);
+        form.write_whole_head(regular.bytes(), self.persistence, self.out);
         let span = Span {
             offset: 0,
-            bytes: regular.bytes,
+            bytes: regular.bytes(),
         };
         self.span(Status::Ok, regular, span)
     }
@@ -314,7 +315,7 @@ impl Answer<'_, '_, '_> {
         form.write_content_type(&mut head);
         head.number("Content-Length", span.bytes).formatted(
             "Content-Range",
-            format_args!("bytes {}-{}/{}", span.offset, span.last(), regular.bytes),
+            format_args!("bytes {}-{}/{}", span.offset, span.last(), regular.bytes()),
         );
         form.write_validators(&mut head);
         head.end(self.persistence);
@@ -351,7 +352,7 @@ impl Answer<'_, '_, '_> {
                     form.media_type.charset(),
                     span.offset,
                     span.last(),
-                    regular.bytes
+                    regular.bytes()
                 ),
                 span: Some(span),
             })

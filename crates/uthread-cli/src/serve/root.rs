@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use uthread::fs::{File, OpenOptions};
 
-use super::cache::{Cache, CachedFile};
+use super::cache::{Cache, CachedFile, Stamp};
 use super::directory::Directory;
 use crate::http::response::Status;
 use crate::output::tell;
@@ -45,9 +45,7 @@ pub(crate) enum Opened {
 #[derive(Debug)]
 pub(crate) struct Regular {
     pub(crate) content: Content,
-    pub(crate) bytes: u64,
-    pub(crate) modified_s: i64,
-    pub(crate) modified_subsec_ns: i64,
+    pub(crate) stamp: Stamp,
 }
 
 /// Where the content of a file is read from.
@@ -71,20 +69,19 @@ impl Regular {
     fn opened(file: File, metadata: &Metadata) -> Regular {
         Regular {
             content: Content::File(file),
-            bytes: metadata.len(),
-            modified_s: metadata.mtime(),
-            modified_subsec_ns: metadata.mtime_nsec(),
+            stamp: Stamp::of(metadata),
         }
     }
 
     fn kept(kept: Arc<CachedFile>) -> Regular {
-        let (modified_s, modified_subsec_ns) = kept.modified();
         Regular {
-            bytes: kept.bytes(),
-            modified_s,
-            modified_subsec_ns,
+            stamp: kept.stamp(),
             content: Content::Cached(kept),
         }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.stamp.bytes
     }
 }
 
@@ -220,7 +217,7 @@ mod tests {
         let first = root
             .cache
             .keep(b"file", &fs::metadata(&file).unwrap(), b"kept".to_vec());
-        assert_eq!(first.bytes(), 3);
+        assert_eq!(first.stamp().bytes, 3);
         assert_eq!(content().unwrap(), "kept");
         fs::write(&file, "three").unwrap();
         assert_eq!(content().unwrap(), "three");

@@ -91,7 +91,7 @@ fn linked_entry(root: &Root, dir: &File, path: &[u8], name: &CStr) -> Option<Ent
         directory: matches!(opened, Opened::Directory(_)),
         name: name.to_bytes().to_vec(),
         bytes: match opened {
-            Opened::File(regular) => regular.bytes,
+            Opened::File(regular) => regular.bytes(),
             Opened::Directory(_) => 0,
         },
         modified_s: modified_s(&stat),

@@ -1,5 +1,8 @@
 //! Conditional requests with the validators that the server itself returns.
 
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
 use crate::harness::{Program, wait_until};
 
 #[test]
@@ -65,6 +68,40 @@ fn a_change_changes_the_tag() {
     std::fs::write(program.dir().join("a"), "three").unwrap();
     let second = program.get("/a");
     assert_ne!(first.field("etag"), second.field("etag"));
+}
+
+#[test]
+fn a_replaced_file_of_equal_size_and_time_has_another_tag() {
+    let program = Program::serve(&[("a", "one"), ("b", "two")], &[]);
+    let path = |name: &str| program.dir().join(name);
+    let modified = std::fs::metadata(path("a")).unwrap().modified().unwrap();
+    let overwrite = || {
+        let changed = |file: &File| {
+            let metadata = file.metadata().unwrap();
+            (metadata.ctime(), metadata.ctime_nsec())
+        };
+        let file = File::options().write(true).open(path("a")).unwrap();
+        let before = changed(&file);
+        // More than once only if the file system's clock is coarse.
+        wait_until(|| {
+            file.write_all_at(b"six", 0).unwrap();
+            changed(&file) != before
+        });
+    };
+    let replace = || std::fs::rename(path("b"), path("a")).unwrap();
+    let changes: [&dyn Fn(); 2] = [&overwrite, &replace];
+    for change in changes {
+        let first = program.get("/a");
+        let etag = first.field("etag").unwrap();
+        change();
+        let file = File::options().write(true).open(path("a")).unwrap();
+        file.set_modified(modified).unwrap();
+        let second = program.get_with("/a", &format!("If-None-Match: {etag}\r\n"));
+        assert_eq!(second.field("last-modified"), first.field("last-modified"));
+        assert_eq!(second.status, 200);
+        let fields = format!("If-Range: {etag}\r\nRange: bytes=1-\r\n");
+        assert_eq!(program.get_with("/a", &fields).status, 200);
+    }
 }
 
 #[test]
