@@ -20,8 +20,14 @@ impl MediaType {
     /// Returns the type for a file name. Unknown names are binary downloads, never guessed text.
     pub(crate) fn of_name(name: &[u8]) -> MediaType {
         let essence = extension(name)
-            .and_then(|extension| mime_guess::from_ext(extension).first_raw())
+            .and_then(|extension| new_mime_guess::from_ext(extension).first_raw())
             .unwrap_or("application/octet-stream");
+        let essence = match essence {
+            // Browsers, which `nosniff` forbids to guess, run no script of Node.js's type, as which
+            // libraries for both are named. The other name is obsolete since RFC 9239.
+            "application/node" | "application/javascript" => "text/javascript",
+            essence => essence,
+        };
         MediaType {
             essence,
             text: is_text(essence),
@@ -55,7 +61,7 @@ fn is_text(essence: &str) -> bool {
         || essence.ends_with("+json")
         || matches!(
             essence,
-            "application/javascript" | "application/json" | "application/xml" | "application/toml"
+            "application/json" | "application/xml" | "application/toml"
         )
 }
 
@@ -79,17 +85,24 @@ mod tests {
         check("INDEX.HTML", "text/html; charset=utf-8", true);
         check("a.css", "text/css; charset=utf-8", true);
         check("a.js", "text/javascript; charset=utf-8", true);
-        check("a.mjs", "application/javascript; charset=utf-8", true);
+        check("a.mjs", "text/javascript; charset=utf-8", true);
+        check("a.umd.cjs", "text/javascript; charset=utf-8", true);
         check("a.json", "application/json; charset=utf-8", true);
         check("a.svg", "image/svg+xml; charset=utf-8", true);
-        check("a.xml", "text/xml; charset=utf-8", true);
+        check("a.xml", "application/xml; charset=utf-8", true);
         check("a.txt", "text/plain; charset=utf-8", true);
         check("a.md", "text/markdown; charset=utf-8", true);
+        check("a.toml", "application/toml; charset=utf-8", true);
+        check("a.yaml", "text/yaml; charset=utf-8", true);
+        check("a.js.map", "application/json; charset=utf-8", true);
         check("a.wasm", "application/wasm", true);
+        check("a.otf", "font/otf", true);
+        check("a.m4s", "video/iso.segment", false);
         check("a.png", "image/png", false);
         check("a.jpg", "image/jpeg", false);
         check("a.woff2", "font/woff2", false);
         check("a.tar.gz", "application/gzip", false);
+        check("a.tar.zst", "application/zstd", false);
         check("README", "application/octet-stream", false);
         check("a.", "application/octet-stream", false);
         check("a.unheard-of", "application/octet-stream", false);
