@@ -7,6 +7,7 @@ use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
 use super::Wake;
+use crate::resource::standard;
 
 /// A handle to an eventfd. Clones refer to the same eventfd.
 pub(crate) struct Eventfd(OwnedFd);
@@ -19,7 +20,7 @@ impl Eventfd {
     /// `EMFILE` if the process has no free descriptor.
     pub(crate) fn new() -> io::Result<Eventfd> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        Ok(Eventfd(rustix::event::eventfd(0, flags)?))
+        Ok(Eventfd(standard::avoid(rustix::event::eventfd(0, flags)?)?))
     }
 
     /// Creates another handle to this eventfd.

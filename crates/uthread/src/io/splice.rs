@@ -23,6 +23,7 @@ use super::stream::Stream;
 use super::{PipeReader, PipeWriter};
 use crate::driver::native;
 use crate::fs::File;
+use crate::resource::standard;
 use crate::sched::caller::turn;
 use crate::sched::features::offload;
 
@@ -280,7 +281,10 @@ impl Way {
             (End::Socket(_), _) => {
                 let (reader, writer) =
                     rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-                Way::Through { reader, writer }
+                Way::Through {
+                    reader: standard::avoid(reader)?,
+                    writer: standard::avoid(writer)?,
+                }
             }
         })
     }

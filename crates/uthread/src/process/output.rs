@@ -5,13 +5,14 @@
 //! waits for either stream: it polls an epoll instance that contains both.
 
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use rustix::event::PollFlags;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
 use crate::io::stream::Stream;
+use crate::resource::standard;
 
 /// Number of bytes per read: the capacity of a pipe.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -32,7 +33,7 @@ pub(super) fn read_all(stream: Option<Stream>) -> io::Result<Vec<u8>> {
 /// `EMFILE` if the process has no free descriptor; any other error that `epoll_create1(2)`,
 /// `epoll_ctl(2)` or `read(2)` reports.
 pub(super) fn read_both(first: &Stream, second: &Stream) -> io::Result<(Vec<u8>, Vec<u8>)> {
-    let either: Stream = epoll::create(CreateFlags::CLOEXEC).map(OwnedFd::into)?;
+    let either: Stream = standard::avoid(epoll::create(CreateFlags::CLOEXEC)?)?.into();
     let mut sources = [Source::new(first, &either)?, Source::new(second, &either)?];
     loop {
         for source in &mut sources {

@@ -12,6 +12,7 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus};
 use crate::op::Operation;
 use crate::op::net::{self, SocketOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
+use crate::resource::standard;
 use crate::sched::caller::wait;
 use crate::signal::Signal;
 
@@ -31,7 +32,7 @@ impl Pidfd {
     pub(super) fn new(child: &std::process::Child) -> Option<Pidfd> {
         let fd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok()?;
         let pidfd = Pidfd {
-            fd,
+            fd: standard::avoid(fd).ok()?,
             state: FdState::new(),
         };
         // Also verifies that the process ID still refers to the child.

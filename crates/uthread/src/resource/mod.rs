@@ -9,3 +9,4 @@ pub(crate) mod buffer_group;
 pub(crate) mod descriptor;
 pub(crate) mod pages;
 pub(crate) mod registration;
+pub(crate) mod standard;

@@ -32,6 +32,7 @@ use signal_hook::iterator::exfiltrator::SignalOnly;
 use crate::op::net::{self, SocketOperation};
 use crate::op::{self, Operation};
 use crate::resource::descriptor::{Descriptor, FdState};
+use crate::resource::standard;
 use crate::sched::caller::{self, cancellation, turn, wait};
 use crate::sched::features::readiness::PollOperation;
 use crate::sync::select::Receive;
@@ -88,6 +89,7 @@ impl Signals {
             return Err(io::Error::from_raw_os_error(op::INVALID));
         }
         let (reader, writer) = UnixStream::pair()?;
+        let (reader, writer) = (standard::avoid(reader)?, standard::avoid(writer)?);
         Ok(Signals {
             delivery: SignalDelivery::with_pipe(reader, writer, SignalOnly, signals)?,
             state: FdState::new(),

@@ -4,8 +4,10 @@
 
 use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;
-use std::net;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::{fs, net};
+
+use rustix::stdio;
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
@@ -13,13 +15,16 @@ use crate::harness::{IN_FIBERS, behaviours};
 use crate::support::{pair_with_std, pass_a_round};
 use uthread::io::PipeReader;
 use uthread::net::{TcpStream, UnixStream};
+use uthread::process::Command;
+use uthread::signal::{Signal, Signals};
 use uthread::{JoinHandle, Runtime};
 
 behaviours![(
     IN_FIBERS,
     [
         a_number_closed_elsewhere_does_not_delay_the_end,
-        the_next_file_with_the_number_keeps_its_bytes
+        the_next_file_with_the_number_keeps_its_bytes,
+        closed_standard_streams_remain_closed
     ]
 )];
 
@@ -152,4 +157,40 @@ fn check_next(place: Place, former: Maker, next: Maker) {
         !stale.is_ok_and(|result| result.is_ok()),
         "the read got bytes of the new file"
     );
+}
+
+/// Checks what the library opens for itself in a program without standard streams, such as a
+/// daemon: with one of their numbers, it would be read and written by `std`.
+fn closed_standard_streams_remain_closed(place: Place) {
+    alone(|| {
+        let (mut connection, mut peer): (TcpStream, net::TcpStream) = pair_with_std();
+        let streams = [stdio::stdin(), stdio::stdout(), stdio::stderr()];
+        let [input, output, errors] = streams.map(|fd| fd.try_clone_to_owned().unwrap());
+        (0..3).for_each(close);
+        let opened =
+            || (0..3).filter(|number| fs::read_link(format!("/proc/self/fd/{number}")).is_ok());
+        let mut seen: Vec<(&str, RawFd)> = Vec::new();
+        let mut look = |after| seen.extend(opened().map(|number| (after, number)));
+        let runtime = place.runtime();
+        look("the runtime has started");
+        runtime.run(|| {
+            for _ in 0..MESSAGES {
+                peer.write_all(b"x").unwrap();
+                connection.read_exact(&mut [0]).unwrap();
+            }
+            look("a connection has lasted");
+            let signals = Signals::new([Signal::USR1]).unwrap();
+            look("signals are awaited");
+            let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+            look("a child has started");
+            child.kill().unwrap();
+            child.wait().unwrap();
+            drop(signals);
+        });
+        drop(runtime);
+        stdio::dup2_stdin(input).unwrap();
+        stdio::dup2_stdout(output).unwrap();
+        stdio::dup2_stderr(errors).unwrap();
+        assert_eq!(seen, []);
+    });
 }

@@ -45,6 +45,7 @@ use crate::op::{self, Operation};
 use crate::pool::{self, Ticket};
 use crate::priorities::{ByPriority, Priority};
 use crate::resource::descriptor::Descriptor;
+use crate::resource::standard;
 
 /// Number of operations that gather before they are tried: about the maximum of a scheduler round.
 const GATHERED_MAX: usize = 256;
@@ -125,7 +126,7 @@ pub(crate) fn make(shared: bool) -> io::Result<Pair> {
 
 fn new(shared: bool) -> io::Result<(Epoll, EpollCompletions)> {
     let eventfd = Eventfd::new()?;
-    let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
+    let epoll = Arc::new(standard::avoid(epoll::create(CreateFlags::CLOEXEC)?)?);
     events::listen(epoll.as_fd(), eventfd.as_fd(), WAKE_UP)?;
     let core = Arc::new(Core {
         epoll: Arc::clone(&epoll),

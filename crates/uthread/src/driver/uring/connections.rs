@@ -41,6 +41,7 @@ use crate::driver::readiness::{self, Event, Interest, Waiting};
 use crate::driver::{Start, Token, in_one, native};
 use crate::op;
 use crate::op::net::Receive;
+use crate::resource::standard;
 
 /// Distinguishes the ring's eventfd from connections, whose descriptors are lower.
 const RING: u64 = u64::MAX;
@@ -80,7 +81,7 @@ impl Connections {
     ///
     /// `EMFILE` if the process has no free descriptor; `ENOMEM` if the kernel has no memory.
     pub(super) fn new() -> io::Result<Connections> {
-        let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
+        let epoll = Arc::new(standard::avoid(epoll::create(CreateFlags::CLOEXEC)?)?);
         let interests = InterestTable::new(Arc::clone(&epoll));
         Ok(Connections {
             epoll,

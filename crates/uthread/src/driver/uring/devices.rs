@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 
 use super::registered::Registered;
-use super::{Uring, check, encode};
+use super::{Uring, check, encode, setup};
 use crate::atomic::lock;
 use crate::driver::Token;
 use crate::op::fs::FileOperation;
@@ -66,7 +66,7 @@ impl Devices {
         let mut builder = IoUring::builder();
         builder.dontfork().setup_iopoll();
         Ok(Devices {
-            ring: builder.build(IN_FLIGHT_MAX as u32)?,
+            ring: setup::build_with(&builder, IN_FLIGHT_MAX as u32)?,
             registered: Registered::new(),
             state: Mutex::default(),
             count: AtomicUsize::new(0),

@@ -3,10 +3,11 @@
 use std::time::Duration;
 use std::{fmt, io, thread};
 
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::{Builder, IoUring, cqueue, opcode, squeue};
 use rustix::io::Errno;
 
 use super::Options;
+use crate::resource::standard;
 
 /// Size of the submission queue: about as many entries as a scheduler round submits. A full queue
 /// only causes an early flush.
@@ -185,7 +186,17 @@ fn build(mode: Mode, submissions: u32, completions: u32) -> io::Result<IoUring> 
             .setup_submit_all(),
         Mode::Interrupting => &mut builder,
     };
-    builder.build(submissions)
+    build_with(&builder, submissions)
+}
+
+/// Builds a ring that does not have the number of a standard stream. A duplicate could not take its
+/// place, as the crate owns the descriptor: another ring is built while the first keeps the number.
+pub(super) fn build_with(builder: &Builder, submissions: u32) -> io::Result<IoUring> {
+    let ring = builder.build(submissions)?;
+    if standard::has_standard_number(&ring) {
+        return build_with(builder, submissions);
+    }
+    Ok(ring)
 }
 
 /// Returns `true` if an error means that no ring is permitted, and not that a resource is short

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::user_data::UserData;
 use crate::driver::Wake;
 use crate::driver::eventfd::Eventfd;
+use crate::resource::standard;
 
 /// Wakes one worker. Owns the ring's descriptor, so a late wake-up cannot affect another file.
 pub(crate) enum Waker {
@@ -26,7 +27,7 @@ impl Waker {
     /// Returns the best waker for a ring of the calling thread: a message if a test message
     /// arrives.
     pub(super) fn new(ring: &IoUring) -> io::Result<Waker> {
-        let target = rustix::io::fcntl_dupfd_cloexec(as_fd(ring), 0)?;
+        let target = standard::duplicate(as_fd(ring))?;
         let waker = Waker::Message { ring: target };
         // The test message stays in the ring: a spurious wake-up is harmless.
         if waker.try_wake().is_ok() {

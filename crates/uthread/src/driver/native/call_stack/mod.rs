@@ -22,6 +22,7 @@ use gimli::{Register, RegisterRule};
 
 use self::architecture::{ARCHITECTURE, Architecture};
 use super::blocked::{Blocked, Position, Task};
+use crate::resource::standard;
 
 /// Calls beyond that are left out: a recursion as deep is seen from these.
 const CALLS_MAX: usize = 128;
@@ -71,7 +72,7 @@ struct Memory {
 
 impl Memory {
     fn copy(stack_pointer: u64) -> io::Result<Memory> {
-        let file = File::open("/proc/self/mem")?;
+        let file = standard::avoid(File::open("/proc/self/mem")?)?;
         let mut stack = vec![0; STACK_BYTES_MAX];
         // The stack ends where less can be read.
         let count = file.read_at(&mut stack, stack_pointer)?;
