@@ -59,7 +59,17 @@ impl Input {
         Ok(count)
     }
 
-    /// Receives until a head is complete, and returns its length.
+    /// Consumes an empty line before a request, and returns true if there was one. RFC 9112,
+    /// section 2.2, asks servers to ignore it: old clients send it after a body.
+    pub(crate) fn skip_empty_line(&mut self) -> bool {
+        let found = self.unread().starts_with(b"\r\n");
+        if found {
+            self.consume(2);
+        }
+        found
+    }
+
+    /// Receives until a head is complete, and returns its length. Ignores one empty line before it.
     ///
     /// # Errors
     ///
@@ -70,7 +80,12 @@ impl Input {
         mut stream: impl Read,
     ) -> io::Result<Result<usize, Status>> {
         let mut scanned = 0;
+        let mut empty_line_skipped = false;
         loop {
+            if !empty_line_skipped && self.skip_empty_line() {
+                empty_line_skipped = true;
+                scanned = 0;
+            }
             match request::head_length(self.unread(), scanned) {
                 Ok(Some(head_bytes)) => return Ok(Ok(head_bytes)),
                 Ok(None) => scanned = self.unread().len(),

@@ -181,10 +181,7 @@ impl Connection<'_> {
         let mut empty_line_skipped = false;
         let mut deadline = None;
         loop {
-            // Ignore one empty line before a request, as RFC 9112 recommends: old clients send it
-            // after a body.
-            if !empty_line_skipped && self.input.unread().starts_with(b"\r\n") {
-                self.input.consume(2);
+            if !empty_line_skipped && self.input.skip_empty_line() {
                 empty_line_skipped = true;
                 scanned = 0;
             }

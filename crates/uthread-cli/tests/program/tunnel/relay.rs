@@ -42,6 +42,24 @@ fn bytes_behind_the_request_reach_the_target() {
     assert_eq!(target.accept().read_exact(5), b"early");
 }
 
+#[test]
+fn one_empty_line_before_the_request_is_ignored() {
+    let target = Target::start();
+    let proxy = target.proxy(&[]);
+    let host = target.addr;
+    let request = format!("CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    for (before, status) in [
+        ("\r\n", 200),
+        ("\r\n\r\n", 400),
+        ("\n", 400),
+        (" \r\n", 400),
+    ] {
+        let mut client = proxy.connect();
+        client.send(format!("{before}{request}"));
+        assert_eq!(client.response_head().status, status, "{before:?}");
+    }
+}
+
 /// Sends and receives at the same time, and compares.
 fn exchange(client: &Client, server: &Client, bytes: &[u8]) {
     let pass = |mut from: &TcpStream, mut to: &TcpStream| {
