@@ -26,7 +26,7 @@ use crate::worker::{self, Outcome};
 use crate::{Error, http};
 
 /// Connections in the process of opening, until the server has answered on each. A listener drops
-/// connections that do not fit its queue (128 by default), and the client retries only after a
+/// connections that do not fit its queue (128 with `std`), and the client retries only after a
 /// second.
 const OPENING_MAX: usize = 128;
 /// Descriptors that the process has open anyway, such as those of the standard streams.

@@ -4,15 +4,16 @@
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{self, Shutdown};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::thread;
+use std::time::Duration;
+use std::{fs, thread};
 
 use crate::harness::place::Place;
-use crate::harness::{EVERYWHERE, behaviours};
+use crate::harness::{EVERYWHERE, behaviours, lacks};
 use crate::support::{
     FREE, assert_same, drain, errno, join, narrow, pair, pair_with_std, pattern, peer,
 };
 use rustix::io::{Errno, FdFlags};
-use uthread::net::{TcpListener, TcpStream};
+use uthread::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 behaviours![(
     EVERYWHERE,
@@ -27,6 +28,7 @@ behaviours![(
         shutting_reading_down_ends_a_read_that_waits,
         clones_are_one_connection_that_ends_with_the_last,
         clones_of_a_listener_accept_from_one_queue,
+        many_connections_wait_to_be_accepted,
         incoming_yields_each_connection,
         conversions_keep_the_descriptor_and_what_it_holds,
         options_are_those_of_the_socket,
@@ -212,6 +214,32 @@ fn clones_of_a_listener_accept_from_one_queue(place: Place) {
         let (_second, from_second) = second.accept().unwrap();
         let froms = clients.map(|client| client.local_addr().unwrap());
         assert_eq!([from_first, from_second], froms);
+    });
+}
+
+/// Connects more often than the queue of a listener of `std` takes. Where one does not fit, the
+/// kernel tries again after a second, and then ever more rarely.
+fn many_connections_wait_to_be_accepted(place: Place) {
+    const MANY: usize = 300;
+    let limit = fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    if limit.trim().parse::<usize>().unwrap() < MANY {
+        lacks("net.core.somaxconn is low");
+    }
+    place.run(|| {
+        let listener = TcpListener::bind(FREE).unwrap();
+        let address = listener.local_addr().unwrap();
+        let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(10));
+        let _clients: Vec<_> = (0..MANY).map(|_| connect().unwrap()).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let unix = UnixListener::bind(&path).unwrap();
+        let _clients: Vec<_> = (0..MANY)
+            .map(|_| UnixStream::connect(&path).unwrap())
+            .collect();
+        for _ in 0..MANY {
+            listener.accept().unwrap();
+            unix.accept().unwrap();
+        }
     });
 }
 

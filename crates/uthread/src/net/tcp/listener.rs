@@ -37,13 +37,17 @@ pub struct TcpListener {
     socket: Socket<std::net::TcpListener>,
 }
 
+/// A length of the queue that the kernel reduces to its own limit.
+const QUEUE_MAX: i32 = i32::MAX;
+
 impl TcpListener {
     /// Creates a listener bound to the first of the addresses that can be bound. Port 0 requests a
     /// free port.
     ///
-    /// The kernel queues at most 128 connections that are not yet accepted, as with `std`, or fewer
-    /// if `net.core.somaxconn` is lower. A server that many clients connect to at once sets a
-    /// longer queue with [`TcpSocket::listen`](crate::net::TcpSocket::listen).
+    /// The kernel queues as many connections that are not yet accepted as the sysctl
+    /// `net.core.somaxconn` allows, by default 4,096. With `std` it queues 128, but a program with
+    /// fibers may connect a thousand times at once.
+    /// [`TcpSocket::listen`](crate::net::TcpSocket::listen) sets another number.
     ///
     /// # Errors
     ///
@@ -62,7 +66,9 @@ impl TcpListener {
     pub fn bind<A: ToSocketAddrs>(address: A) -> io::Result<TcpListener> {
         for_each_address(address, |address| {
             // Binding and listening never wait.
-            std::net::TcpListener::bind(address).map(TcpListener::from_inner)
+            let inner = std::net::TcpListener::bind(address)?;
+            rustix::net::listen(&inner, QUEUE_MAX)?;
+            Ok(TcpListener::from_inner(inner))
         })
     }
 

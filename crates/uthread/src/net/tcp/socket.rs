@@ -218,7 +218,7 @@ impl TcpSocket {
     /// ```
     /// use uthread::net::{TcpListener, TcpSocket};
     ///
-    /// /// Binds as `TcpListener::bind` does, with a queue of 4,096 connections instead of 128.
+    /// /// Binds as `TcpListener::bind` does, with a queue of at most 1,024 connections.
     /// fn bind(address: std::net::SocketAddr) -> std::io::Result<TcpListener> {
     ///     let socket = if address.is_ipv4() {
     ///         TcpSocket::new_v4()?
@@ -227,7 +227,7 @@ impl TcpSocket {
     ///     };
     ///     socket.set_reuse_address(true)?;
     ///     socket.bind(address)?;
-    ///     socket.listen(4096)
+    ///     socket.listen(1024)
     /// }
     ///
     /// assert_ne!(bind("127.0.0.1:0".parse().unwrap())?.local_addr()?.port(), 0);
