@@ -1,6 +1,7 @@
 //! Which files a plan searches.
 
-use std::path::PathBuf;
+use std::env;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use ignore::overrides::{Override, OverrideBuilder};
@@ -65,7 +66,7 @@ impl Selection {
 
 pub(super) fn selection(options: &Options) -> anyhow::Result<Selection> {
     let given = &options.selection;
-    let current = std::env::current_dir().context("cannot tell the working directory")?;
+    let current = current_directory();
     ensure!(
         given.unrestricted <= 3,
         "-u (--unrestricted) can be given up to three times"
@@ -94,7 +95,16 @@ pub(super) fn selection(options: &Options) -> anyhow::Result<Selection> {
     })
 }
 
-fn globs(given: &SelectionOptions, current: &std::path::Path) -> anyhow::Result<Override> {
+/// Returns the working directory. One that was removed has no path, and neither has one below a
+/// directory that may not be read: then the shell's, as in ripgrep, or else a relative one.
+fn current_directory() -> PathBuf {
+    env::current_dir().unwrap_or_else(|_| {
+        let of_shell = env::var_os("PWD").filter(|path| !path.is_empty());
+        of_shell.unwrap_or_else(|| ".".into()).into()
+    })
+}
+
+fn globs(given: &SelectionOptions, current: &Path) -> anyhow::Result<Override> {
     let mut globs = OverrideBuilder::new(current);
     globs.case_insensitive(given.glob_case_insensitive)?;
     for glob in &given.globs {

@@ -1,8 +1,9 @@
-//! Files that change while they are searched, and pipes without an end.
+//! Files that change while they are searched, pipes without an end, and a directory that is gone.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -92,5 +93,39 @@ fn a_pipe_is_read_no_further_than_to_the_match() {
         assert_eq!(output.unwrap().stdout, b"text\n", "{driver}");
         // Nothing is left for the next driver.
         drop(into);
+    }
+}
+
+#[test]
+fn a_removed_working_directory_is_not_needed() {
+    let files = site(&[("src/a.rs", "text\n"), ("src/b.txt", "text\n")]);
+    let folder = files.path().display().to_string();
+    for (script, expected, code) in [
+        ("echo text | \"$0\" search text", "text\n", 0),
+        ("\"$0\" search text \"$1/src/a.rs\"", "text\n", 0),
+        (
+            "\"$0\" search -lg '*.rs' text \"$1\"",
+            "FOLDER/src/a.rs\n",
+            0,
+        ),
+        (
+            "\"$0\" search -lg '!*.rs' text \"$1\"",
+            "FOLDER/src/b.txt\n",
+            0,
+        ),
+        ("\"$0\" search text missing", "", 2),
+    ] {
+        for unset in ["", "unset PWD;"] {
+            let script = format!("mkdir gone; cd gone; rmdir ../gone; {unset} {script}");
+            let output = Command::new("sh")
+                .args(["-c", &script, env!("CARGO_BIN_EXE_uthread"), &folder])
+                .current_dir(files.path())
+                .stdin(Stdio::null())
+                .output()
+                .unwrap();
+            let shown = String::from_utf8_lossy(&output.stdout).replace(&folder, "FOLDER");
+            assert_eq!(shown, expected, "{script}: {output:?}");
+            assert_eq!(output.status.code(), Some(code), "{script}: {output:?}");
+        }
     }
 }
