@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`OwnPool`], of each runtime | those that the program passes to [`blocking`](crate::blocking) |
 //! | [`files`], of the process | of this crate on files, which take as long as the disk does |
+//! | [`starts`], of the process | that start programs, whose threads therefore do not end |
 //! | [`waits`], of the process | of this crate that wait for others: name resolution, file locks, the end of a thread or a process |
 //!
 //! A call that has not started can be withdrawn from its [`queue`]. There is one queue per
@@ -19,6 +20,7 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use self::io_priority::IoPriority;
 use self::queue::Queue;
 use crate::atomic::lock;
 use crate::forked::PerProcess;
@@ -29,6 +31,9 @@ const FILE_THREADS_MAX: usize = 64;
 
 /// Such threads usually wait and do not compute, so that memory is the limit.
 const WAIT_THREADS_MAX: usize = 512;
+
+/// A program starts within a millisecond, and the threads stay.
+const START_THREADS_MAX: usize = 8;
 
 /// Time for which an idle thread stays: longer than the pauses of a busy program, short enough that
 /// the stacks do not remain after a burst.
@@ -56,6 +61,12 @@ impl Config {
     }
 }
 
+/// The limits of a pool whose threads do not end.
+const FOR_GOOD: Config = Config {
+    threads_max: START_THREADS_MAX,
+    keep_alive: Duration::MAX,
+};
+
 impl Default for Config {
     fn default() -> Config {
         Config::of(WAIT_THREADS_MAX)
@@ -67,6 +78,9 @@ pub(crate) struct Pool {
     /// Its threads are named by this and a number.
     name: &'static str,
     config: Config,
+    /// Set if a call has the I/O priority of its fiber. Whatever else a thread runs may start
+    /// threads and programs, which would keep it.
+    sets_io_priority: bool,
     state: Mutex<State>,
     work: Condvar,
 }
@@ -103,14 +117,16 @@ pub(crate) struct Ticket {
 /// The pools that all runtimes of the process share.
 struct Common {
     files: Arc<Pool>,
+    starts: Arc<Pool>,
     waits: Arc<Pool>,
 }
 
 impl Common {
     fn new() -> Common {
         Common {
-            files: Pool::new("uthread-file", Config::of(FILE_THREADS_MAX)),
-            waits: Pool::new("uthread-wait", Config::of(WAIT_THREADS_MAX)),
+            files: Pool::new("uthread-file", Config::of(FILE_THREADS_MAX), true),
+            starts: Pool::new("uthread-start", FOR_GOOD, false),
+            waits: Pool::new("uthread-wait", Config::of(WAIT_THREADS_MAX), false),
         }
     }
 
@@ -126,6 +142,12 @@ pub(crate) fn files() -> &'static Arc<Pool> {
     &Common::get().files
 }
 
+/// Returns the pool for calls that start programs. To the kernel the thread is the parent of the
+/// child: its end is what `PR_SET_PDEATHSIG` waits for.
+pub(crate) fn starts() -> &'static Arc<Pool> {
+    &Common::get().starts
+}
+
 /// Returns the pool for calls that wait for others.
 pub(crate) fn waits() -> &'static Arc<Pool> {
     &Common::get().waits
@@ -136,7 +158,7 @@ pub(crate) struct OwnPool(Arc<Pool>);
 
 impl OwnPool {
     pub(crate) fn new(config: Config) -> OwnPool {
-        OwnPool(Pool::new("uthread-call", config))
+        OwnPool(Pool::new("uthread-call", config, false))
     }
 
     pub(crate) fn get(&self) -> &Arc<Pool> {
@@ -188,10 +210,11 @@ impl State {
 }
 
 impl Pool {
-    fn new(name: &'static str, config: Config) -> Arc<Pool> {
+    fn new(name: &'static str, config: Config, sets_io_priority: bool) -> Arc<Pool> {
         Arc::new(Pool {
             name,
             config,
+            sets_io_priority,
             state: Mutex::new(State::new()),
             work: Condvar::new(),
         })
@@ -243,14 +266,13 @@ impl Pool {
     }
 
     fn serve(&self) {
-        let mut of_thread = Priority::Normal;
+        let mut io_priority = self.sets_io_priority.then(IoPriority::of_thread);
         let mut state = self.lock();
         loop {
             if let Some((job, priority)) = state.begin() {
                 drop(state);
-                if priority != of_thread {
-                    io_priority::set(priority);
-                    of_thread = priority;
+                if let Some(io_priority) = &mut io_priority {
+                    io_priority.set(priority);
                 }
                 job();
                 state = self.lock();

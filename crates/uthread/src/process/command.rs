@@ -14,9 +14,10 @@ use crate::sched::features::offload;
 /// A builder for a child process; the counterpart of [`std::process::Command`]. The methods of
 /// `CommandExt`, a trait that only the `std` type can implement, are methods of this type.
 ///
-/// Starting a program takes until the kernel has loaded it, so in a fiber a pool thread does it.
-/// The child inherits the per-thread attributes of that thread, such as affinity, niceness,
-/// capabilities and namespaces.
+/// Starting a program takes until the kernel has loaded it, so in a fiber another thread does it,
+/// which does not end before the process. The child inherits the per-thread attributes of that
+/// thread, such as affinity, niceness, capabilities and namespaces. The
+/// [priority](crate::priority) of the fiber is none of them.
 ///
 /// ```
 /// use uthread::process::Command;
@@ -263,7 +264,7 @@ impl Command {
             // thread that forks.
             cancellation::refusal().map_or_else(|| inner.spawn(), Err)
         } else {
-            offload::perform(|| inner.spawn())
+            offload::perform_start(|| inner.spawn())
         };
         child.map(Child::from)
     }

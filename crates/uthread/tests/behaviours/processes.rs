@@ -10,6 +10,7 @@ use crate::harness::{EVERYWHERE, Gap, ON_ONE_WORKER, behaviours};
 use crate::support::{Flag, assert_same, errno, eventually, file_of, pattern};
 use rustix::io::Errno;
 use uthread::io::{BufRead, BufReader, Read, Write, pipe};
+use uthread::priority::{self, Priority};
 use uthread::process::{Child, Command, Stdio};
 use uthread::signal::Signal;
 use uthread::{spawn, yield_now};
@@ -34,7 +35,8 @@ behaviours![
             a_dropped_child_goes_on,
             many_children_at_once,
             children_of_std_are_waited_for,
-            closures_run_in_the_child
+            closures_run_in_the_child,
+            a_child_has_the_io_priority_of_the_process
         ]
     ),
     (ON_ONE_WORKER, [waiters_leave_their_worker_to_others]),
@@ -400,5 +402,36 @@ fn closures_run_in_a_child_of_the_worker(place: Place) {
         let child = command.spawn();
         MARKED.set(false);
         assert!(child.unwrap().wait().unwrap().success());
+    });
+}
+
+#[allow(unsafe_code, reason = "a system call that no crate offers")]
+fn io_priority_of(process: u32) -> i64 {
+    const WHO_PROCESS: i32 = 1;
+    // SAFETY: the call accesses no memory.
+    unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, process) }
+}
+
+/// Starts children in fibers of each priority, which is that of their reads and writes only.
+fn a_child_has_the_io_priority_of_the_process(place: Place) {
+    run_alone(place, || {
+        let own = io_priority_of(std::process::id());
+        for priority in [Priority::Urgent, Priority::Normal, Priority::Background] {
+            priority::with(priority, || {
+                // A thread for files has it.
+                uthread::fs::metadata("/").unwrap();
+                let (child, _writer) = waiting_child();
+                assert_eq!(io_priority_of(child.id()), own, "{priority:?}");
+                let start = || {
+                    std::process::Command::new("cat")
+                        .stdin(Stdio::piped())
+                        .spawn()
+                };
+                let mut child = uthread::blocking(start).unwrap();
+                assert_eq!(io_priority_of(child.id()), own, "{priority:?}, of std");
+                drop(child.stdin.take());
+                child.wait().unwrap();
+            });
+        }
     });
 }

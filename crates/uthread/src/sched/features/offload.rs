@@ -27,6 +27,17 @@ pub(crate) fn perform<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> i
     perform_in(pool::files(), call)
 }
 
+/// Runs `call`, which starts a program, on another thread if the caller is a fiber on a worker, and
+/// waits for it. Withdraws a queued call if the caller may not wait any more. The thread has the
+/// I/O priority of the process, and does not end before it.
+///
+/// # Errors
+///
+/// The error of `call`; `ECANCELED` or `ETIMEDOUT` if it did not run.
+pub(crate) fn perform_start<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    perform_in(pool::starts(), call)
+}
+
 /// Runs `call`, which waits for another process or host, on another thread if the caller is a fiber
 /// on a worker, and waits for it. Withdraws a queued call if the caller may not wait any more.
 ///
