@@ -54,7 +54,7 @@ pub(crate) fn warn(folder: &Path, out: &mut impl Write) -> io::Result<()> {
         ),
         _ => writeln!(
             out,
-            "dependencies that can block a worker: {} (`uthread audit` shows where)",
+            "dependencies that can block a worker: {} (`uthread audit` shows where; with UTHREAD_OWN_TLS=1 they may)",
             names.join(", ")
         ),
     }

@@ -107,7 +107,7 @@ works as it is: 1 of 7; starts threads, whose calls are no fibers': 0
 fn porting_reports_dependencies_that_can_block() {
     let warned = program(DEPENDENCIES);
     let shown = run(&["port", "src"], warned.path(), 0);
-    let warning = "dependencies that can block a worker: blocks, hidden, r2d2 (`uthread audit` shows where)\n";
+    let warning = "dependencies that can block a worker: blocks, hidden, r2d2 (`uthread audit` shows where; with UTHREAD_OWN_TLS=1 they may)\n";
     assert!(shown.ends_with(warning), "{shown}");
     let clear = program("[dependencies]\nlocks = \"1\"\n");
     let shown = run(&["port", "src"], clear.path(), 0);

@@ -222,7 +222,9 @@ pub(crate) type Pair = (Box<dyn Driver>, Box<dyn Completions>);
 /// recover.
 #[cold]
 fn abort_unwoken(error: &dyn fmt::Display) -> ! {
-    eprintln!("uthread: a worker cannot be woken: {error}: please report");
+    native::standard_error::print(format_args!(
+        "uthread: a worker cannot be woken: {error}: please report\n"
+    ));
     std::process::abort()
 }
 

@@ -5,12 +5,12 @@
 //! later. The hook also records which fiber panics, for lock poisoning: see
 //! `sched::worker::panics`.
 
-use std::io::{self, Write};
 use std::panic;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::driver::native::standard_error;
 use crate::fiber::Control;
 use crate::sched::caller::{self, panics};
 use crate::sched::monitor::hooks::RunningHook;
@@ -18,6 +18,14 @@ use crate::stack::panic_frames;
 
 /// `true` if the output of threads is captured. Relaxed: it is set before the fibers start.
 static CAPTURED: AtomicBool = AtomicBool::new(false);
+
+/// The name of the fiber that runs a test.
+const MAIN: &str = "main";
+
+/// Makes the test harness show the message with the test that has failed.
+pub(super) fn capture() {
+    CAPTURED.store(true, Ordering::Relaxed);
+}
 
 /// Installs the hook, once. A panicking thread must not change hooks; it leaves that to the next
 /// runtime.
@@ -38,11 +46,6 @@ pub(super) fn install() {
     });
 }
 
-/// Makes the test harness show the messages with the test that failed.
-pub(super) fn capture() {
-    CAPTURED.store(true, Ordering::Relaxed);
-}
-
 fn name(fiber: &Control) {
     let name = fiber.name().map(|name| format!("\"{name}\" "));
     let line = format!(
@@ -51,12 +54,11 @@ fn name(fiber: &Control) {
         name.unwrap_or_default(),
         fiber.spawn_site()
     );
-    if CAPTURED.load(Ordering::Relaxed) {
-        // Only the macro is captured. Elsewhere it is avoided, as it panics if standard error is
-        // closed, which would abort the process.
+    if CAPTURED.load(Ordering::Relaxed) && fiber.name() == Some(MAIN) {
+        // Beside the message of `std`, with which the test ends. That another fiber has panicked
+        // may be why the test does not end.
         eprint!("{line}");
     } else {
-        // Standard error is unbuffered: a single call keeps the lines of two fibers apart.
-        let _ = io::stderr().write_all(line.as_bytes());
+        standard_error::print(format_args!("{line}"));
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod message;
 mod preemptions;
 pub(crate) mod several;
 pub(in crate::driver) mod socket;
+pub(crate) mod standard_error;
 pub(crate) mod tcp;
 
 use std::ffi::CStr;

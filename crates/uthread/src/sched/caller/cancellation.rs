@@ -3,11 +3,12 @@
 //! The caller is a fiber, on a worker or as a thread, or a plain thread, which has limits but no
 //! handle that could cancel it.
 
-use std::io::{self, Write};
+use std::io;
 use std::time::{Duration, Instant};
 use std::{panic, thread};
 
 use super::{now, with_control};
+use crate::driver::native::standard_error;
 use crate::fiber::limits::{Limits, Outer};
 use crate::fiber::{Cancelled, Elapsed, Pause, Started};
 use crate::op;
@@ -239,8 +240,7 @@ fn report(why: &str) {
     if cfg!(test) {
         return eprint!("{line}"); // Shown with the test, if that fails.
     }
-    // In one call, so that the lines of two fibers do not mix.
-    let _ = io::stderr().write_all(line.as_bytes());
+    standard_error::print(format_args!("{line}"));
 }
 
 /// Restores the previous limits on drop.

@@ -30,6 +30,7 @@ use self::probes::Probes;
 use self::trims::Trims;
 use super::shared::Shared;
 use crate::driver::native::blocked::Blocked;
+use crate::driver::native::standard_error;
 
 /// A stall is noticed at most a quarter of the threshold late.
 const SAMPLES_PER_THRESHOLD: u32 = 4;
@@ -367,13 +368,14 @@ impl Monitor {
             return;
         }
         self.last_line = Some(Instant::now());
-        match mem::take(&mut self.lines_suppressed) {
-            0 => eprintln!("uthread: {stall}"),
-            count => eprintln!("uthread: {stall} ({count} more such stalls since the last line)"),
-        }
+        let mut text = match mem::take(&mut self.lines_suppressed) {
+            0 => format!("uthread: {stall}\n"),
+            count => format!("uthread: {stall} ({count} more such stalls since the last line)\n"),
+        };
         #[cfg(feature = "backtrace")]
         if let Some(backtrace) = &stall.backtrace {
-            eprintln!("{backtrace}");
+            text += &format!("{backtrace}\n");
         }
+        standard_error::print(format_args!("{text}"));
     }
 }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use crate::atomic::lock;
+use crate::driver::native::standard_error;
 
 /// Maximum number of spare workers of a runtime, each with a thread and a ring.
 pub(in crate::sched) const SPARES_MAX: usize = 256;
@@ -141,7 +142,9 @@ impl Roster {
         self.delay = (self.delay * 2).clamp(RETRY_MIN, RETRY_MAX);
         self.retry_at = Some(Instant::now() + self.delay);
         if !std::mem::replace(&mut self.has_failed, true) {
-            eprintln!("uthread: no other worker goes on for one that is blocked: {error}");
+            standard_error::print(format_args!(
+                "uthread: no other worker goes on for one that is blocked: {error}\n"
+            ));
         }
     }
 }

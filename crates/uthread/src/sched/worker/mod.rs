@@ -80,6 +80,7 @@ use self::sleep::Sleep;
 use super::shared::{LocalEnds, Mail, Shared};
 use crate::driver::Pair;
 use crate::driver::native::blocked::Task;
+use crate::driver::native::standard_error;
 use crate::fiber::AnyContext;
 use crate::pool::Pool;
 use crate::tls::Tls;
@@ -341,7 +342,9 @@ struct AbortOnUnwind;
 
 impl Drop for AbortOnUnwind {
     fn drop(&mut self) {
-        eprintln!("uthread: a worker failed; the message is above");
+        standard_error::print(format_args!(
+            "uthread: a worker failed; the message is above\n"
+        ));
         std::process::abort();
     }
 }
