@@ -134,6 +134,12 @@ pub(crate) fn is_cut_off(payload: &Payload) -> bool {
     payload.is::<Cancelled>() || payload.is::<Elapsed>()
 }
 
+/// Returns `true` if the destructor of the payload may be code of the program, and not that of a
+/// cancellation, a deadline or a panic with a text.
+fn may_run_code(payload: &Payload) -> bool {
+    !(is_cut_off(payload) || payload.is::<String>() || payload.is::<&'static str>())
+}
+
 /// Wakes the fiber by a token that its current or next park consumes.
 pub(crate) fn wake(fiber: &FiberRef) {
     if let Some((scheduler, fiber)) = end_park(fiber) {
@@ -329,7 +335,10 @@ fn finish_after_thread<T>(
     outcome: &Outcome<thread::Result<T>>,
     result: thread::Result<T>,
 ) {
-    let drops_values = mem::needs_drop::<T>() || result.is_err() || control.locals().is_some();
+    let drops_values = match &result {
+        Ok(_) => mem::needs_drop::<T>(),
+        Err(payload) => may_run_code(payload),
+    } || control.locals().is_some();
     let complete: Box<dyn FnOnce() + '_> =
         Box::new(move || publish(control, scope, outcome, result, || {}));
     // SAFETY: the worker calls it while it keeps the fiber, and before the outcome is complete
