@@ -123,7 +123,7 @@ impl Runner {
     /// # Safety
     ///
     /// It runs no fiber, and it and its copies are not used any more.
-    pub(crate) unsafe fn into_stack(self) -> Stack {
+    pub(crate) unsafe fn into_stack(self) -> Option<Stack> {
         // SAFETY: the top was initialized when the runner was created, and is not used any more.
         let Top {
             mut context,
@@ -138,10 +138,12 @@ impl Runner {
         let mut stack = context.into_stack();
         if let Some(Block { donor, base, .. }) = block {
             // SAFETY: no fiber runs on the stack, and none will with this block.
-            unsafe { donor.end() };
+            if !unsafe { donor.end() } {
+                return None;
+            }
             stack.restore_base(base);
         }
-        stack
+        Some(stack)
     }
 
     /// Makes the runner run a fiber, as soon as it is [resumed](Runner::resume).

@@ -120,7 +120,8 @@ impl Donor {
     }
 
     /// Ends the thread as the C library does: destructors of thread-local values run now, on a
-    /// thread of their own.
+    /// thread of their own. Returns `false` if the kernel refuses that thread: the C library still
+    /// lists this one then, so its stack stays as it is until the process ends.
     ///
     /// # Safety
     ///
@@ -133,8 +134,7 @@ impl Donor {
         let cloned = unsafe { continue_thread(self.frame, self.pointer, self.id, self.cleared) };
         drop(blocked);
         if cloned < 0 {
-            // There is no task for it. Its memory must not be used again, so nothing is released.
-            return;
+            return false;
         }
         // SAFETY: the thread was not joined before, and nobody else does.
         unsafe { libc::pthread_join(self.thread, ptr::null_mut()) };
@@ -457,9 +457,8 @@ mod tests {
     fn end(donor: Donor) {
         // SAFETY: nobody uses it any more.
         #[allow(unsafe_code, reason = "the contract's")]
-        unsafe {
-            donor.end();
-        }
+        let ended = unsafe { donor.end() };
+        assert!(ended);
     }
 
     /// Calls `action`, which does not unwind, with the block of a donor.

@@ -116,6 +116,7 @@ mod foreign_blocking;
 mod migration;
 mod overflow;
 mod own_tls;
+mod own_tls_faults;
 mod stack_trimming;
 mod stealing;
 mod stuck_workers;
@@ -236,6 +237,7 @@ const MODULES: &[harness::Module] = &modules![
     foreign_blocking,
     context,
     own_tls,
+    own_tls_faults,
     stealing,
     stuck_workers,
     timers,

@@ -27,20 +27,20 @@ impl Runners {
         let room = RUNNERS_MAX.saturating_sub(kept.len()).min(surplus.len());
         kept.extend(surplus.drain(..room));
         drop(kept);
-        surplus.into_iter().map(end).collect()
+        surplus.into_iter().filter_map(end).collect()
     }
 
     /// Returns the stacks of all runners. Called by the last worker at its end.
     pub(in crate::sched) fn end_all(&self) -> Vec<Stack> {
         let all = mem::take(&mut *lock(&self.0));
-        all.into_iter().map(end).collect()
+        all.into_iter().filter_map(end).collect()
     }
 }
 
 /// Ends a runner that runs no fiber, and that its caller has removed from where it was kept.
-/// Returns its stack.
+/// Returns its stack, unless that has to stay as it is: the pool then counts it as lent for ever.
 #[allow(unsafe_code, reason = "ending a coroutine")]
-pub(in crate::sched) fn end(runner: Runner) -> Stack {
+pub(in crate::sched) fn end(runner: Runner) -> Option<Stack> {
     // SAFETY: the runner runs no fiber, and is in no list any more.
     unsafe { runner.into_stack() }
 }

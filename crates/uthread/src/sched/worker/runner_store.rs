@@ -126,7 +126,7 @@ impl RunnerStore {
     /// Ends a runner with a larger stack, or whose block must not be used again.
     #[cold]
     fn end(&self, runner: Runner) -> Option<(Refused, Runner)> {
-        let stack = runners::end(runner);
+        let stack = runners::end(runner)?;
         let stacks = &self.shared.stacks;
         if stacks.is_ordinary(stack.extent()) {
             stacks.give([stack]);
@@ -153,8 +153,7 @@ impl RunnerStore {
         if let Some(kept) = &self.shared.runners {
             return self.shared.stacks.give(kept.give(runners));
         }
-        self.shared
-            .stacks
-            .give(runners.into_iter().map(runners::end));
+        let stacks = runners.into_iter().filter_map(runners::end);
+        self.shared.stacks.give(stacks);
     }
 }
