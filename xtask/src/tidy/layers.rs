@@ -57,7 +57,7 @@ const LAYERS: [Layer; 12] = [
         &["stack", "tls", "atomic", "priorities", "forked"],
     ),
     (&["stack"], &["atomic"]),
-    (&["tls"], &[]),
+    (&["tls"], &["atomic", "forked"]),
     (&["atomic"], &[]),
     (&["priorities"], &[]),
     (&["forked"], &[]),

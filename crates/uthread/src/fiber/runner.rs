@@ -118,7 +118,8 @@ impl Runner {
         Runner(top)
     }
 
-    /// Ends the runner.
+    /// Ends the runner. Returns its stack, unless that has to stay as it is until the process ends:
+    /// the C library still lists its block as that of a thread.
     ///
     /// # Safety
     ///
@@ -226,10 +227,13 @@ impl Runner {
     /// Makes the block ready for the next fiber. Called by the loop of the runner.
     fn end_thread(self, limits: &Limits) {
         // The end of the fiber may have created values again.
-        match limits.without(images::drop_values) {
+        let is_reset = match limits.without(images::drop_values) {
             Values::Dropped => images::reset(),
+            Values::Left => false,
+        };
+        if !is_reset {
             // SAFETY: a runner with a thread pointer has a block.
-            Values::Left => unsafe { self.block().as_mut() }.is_used_up = true,
+            unsafe { self.block().as_mut() }.is_used_up = true;
         }
     }
 }

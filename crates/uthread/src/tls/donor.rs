@@ -126,8 +126,9 @@ impl Donor {
     /// # Safety
     ///
     /// No fiber uses the block any more.
+    #[must_use = "the stack of a thread that has not ended must not be used again"]
     #[allow(unsafe_code, reason = "continuing a thread")]
-    pub(crate) unsafe fn end(self) {
+    pub(crate) unsafe fn end(self) -> bool {
         let blocked = BlockedSignals::enter();
         // SAFETY: the registers were saved, and are restored once; the block is used by nobody
         // else.
@@ -138,6 +139,7 @@ impl Donor {
         }
         // SAFETY: the thread was not joined before, and nobody else does.
         unsafe { libc::pthread_join(self.thread, ptr::null_mut()) };
+        true
     }
 
     #[allow(unsafe_code, reason = "a field of the C library's")]
@@ -507,7 +509,7 @@ mod tests {
             }
         };
         assert_eq!(DROPS.load(Ordering::Relaxed), 1);
-        with(&first, images::reset);
+        assert!(with(&first, images::reset));
         assert_eq!(
             (with(&first, || swap(5)), with(&second, || swap(6))),
             (7, 3)

@@ -43,11 +43,12 @@ pub(crate) enum Values {
 #[inline(never)]
 #[allow(unsafe_code, reason = "a function of the C library")]
 pub(crate) fn drop_values() -> Values {
+    let all_known = is_reusable() && modules::update();
     if let Some(destructors) = destructors() {
         // SAFETY: the caller is at the end of its fiber, and its block is that of a thread.
         unsafe { destructors() };
     }
-    let dropped = is_reusable()
+    let dropped = all_known
         && match donor::keys() {
             Some(keys) => {
                 keys.drop_values();
@@ -73,14 +74,17 @@ fn has_keys() -> bool {
     (0..keys_max).any(|key| unsafe { !libc::pthread_getspecific(key).is_null() })
 }
 
-/// Gives all thread-local variables but the C library's their initial values. Nothing on the
-/// caller's stack refers to any. Never inlined, like [`drop_values`].
+/// Gives all thread-local variables but the C library's their initial values. Returns `false` if
+/// some may not have them: one of the destructors has loaded a module, and no other fiber may use
+/// the block. Nothing on the caller's stack refers to any variable. Never inlined, like
+/// [`drop_values`].
 #[inline(never)]
 #[allow(unsafe_code, reason = "the locale of a thread that has ended")]
-pub(crate) fn reset() {
-    modules::reset();
+pub(crate) fn reset() -> bool {
+    let is_complete = modules::reset();
     // SAFETY: the argument is the value that stands for the locale of the process.
     unsafe { libc::uselocale(ptr::without_provenance_mut(GLOBAL_LOCALE)) };
+    is_complete
 }
 
 /// Returns `true` if the variables of the C library can be distinguished from others, so that a

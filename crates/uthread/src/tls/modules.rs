@@ -5,16 +5,24 @@
 //! each block, as it does for all that it loads before `main`, they are looked up once. glibc tells
 //! by its list of modules (`_r_debug` of `link.h`) that another one was loaded: from then on, the
 //! linker is asked each time.
+//!
+//! The linker describes only variables that it knows the thread to have. It does not for those of
+//! the model *initial-exec* in a module that was loaded after the block was made: they are at a
+//! distance that is the same for all threads, and are accessed without the linker. A thread that
+//! starts afterwards knows that distance, so one is started for each change of the list.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::{ptr, thread};
 
 use super::symbol::symbol;
 use super::thread_pointer;
+use crate::atomic::lock;
+use crate::forked::PerProcess;
 
 /// The variables of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,26 +72,129 @@ pub(super) fn find() {
 /// Returns the variables of the calling thread, if it has those of all modules.
 fn images() -> Option<Vec<Image>> {
     let mut images = Some(Vec::new());
-    for_each_image(|image| match (&mut images, image) {
+    for_each_image(|described| match (&mut images, described.image) {
         (Some(images), Some(image)) => images.push(image),
         _ => images = None,
     });
     images
 }
 
-/// Gives all thread-local variables of the caller but the C library's their initial values.
-pub(super) fn reset() {
-    let pointer = thread_pointer::get();
-    match KNOWN.get() {
-        Some(Some(known)) if known.last.next().is_null() => {
-            known.images.iter().for_each(|image| image.reset(pointer));
+/// Returns `true` if no module was loaded after the first block was made.
+fn knows_all() -> bool {
+    matches!(KNOWN.get(), Some(Some(known)) if known.last.next().is_null())
+}
+
+/// The variables at the same distance from the thread pointer in each thread, as of a state of the
+/// linker's list.
+struct Placed {
+    changes: Changes,
+    images: Vec<Image>,
+}
+
+/// How often the linker's list has been changed: by how many modules loaded, and unloaded.
+type Changes = (u64, u64);
+
+static PLACED: PerProcess<Mutex<Option<Placed>>> =
+    PerProcess::new(Mutex::new(None), || Mutex::new(None));
+
+/// Finds the places of variables again if modules have been loaded or unloaded. Returns `false` if
+/// the thread for that cannot start. Called by a fiber before the destructors of its variables, as
+/// it uses `std`.
+#[must_use = "variables may be left when this fails"]
+pub(super) fn update() -> bool {
+    if knows_all() {
+        return true;
+    }
+    let changes = changes();
+    let placed = lock(PLACED.get()).as_ref().map(|placed| placed.changes);
+    if placed == Some(changes) {
+        return true;
+    }
+    // Without the lock: the start of a thread may run code of the program.
+    let started = thread::Builder::new().spawn(placed_images);
+    match started.map(thread::JoinHandle::join) {
+        Ok(Ok(images)) => {
+            // With the changes from before: later ones are noticed at the next update.
+            *lock(PLACED.get()) = Some(Placed { changes, images });
+            true
         }
-        _ => for_each_image(|image| {
-            if let Some(image) = image {
+        _ => false,
+    }
+}
+
+/// Returns the variables of the calling thread that are on its stack, where the C library puts all
+/// that have a place in each thread.
+fn placed_images() -> Vec<Image> {
+    let mut images = Vec::new();
+    let Some(stack) = own_stack() else {
+        return images;
+    };
+    let pointer = thread_pointer::get();
+    for_each_image(|described| {
+        let is_placed = |image: &Image| {
+            let start = pointer.wrapping_add_signed(image.offset);
+            stack.contains(&start) && start + image.size <= stack.end
+        };
+        images.extend(described.image.filter(is_placed));
+    });
+    images
+}
+
+/// Returns the stack of the calling thread, which is not the first one, with its block.
+#[allow(unsafe_code, reason = "the attributes of a thread")]
+fn own_stack() -> Option<Range<usize>> {
+    let mut attributes = MaybeUninit::uninit();
+    let (mut low, mut bytes) = (ptr::null_mut(), 0);
+    // SAFETY: the function has no arguments.
+    let own = unsafe { libc::pthread_self() };
+    // SAFETY: the call initializes the attributes of the calling thread.
+    if unsafe { libc::pthread_getattr_np(own, attributes.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: the attributes were initialized.
+    let error =
+        unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut bytes) };
+    // SAFETY: as above.
+    unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
+    let low = low.expose_provenance();
+    (error == 0).then_some(low..low + bytes)
+}
+
+/// Gives all thread-local variables of the caller but the C library's their initial values. Returns
+/// `false` if some may not have them, because a module was loaded since the last [`update`].
+#[must_use = "no other fiber may use the variables"]
+pub(super) fn reset() -> bool {
+    let pointer = thread_pointer::get();
+    if let Some(Some(known)) = KNOWN.get()
+        && known.last.next().is_null()
+    {
+        known.images.iter().for_each(|image| image.reset(pointer));
+        return true;
+    }
+    let placed = lock(PLACED.get());
+    let mut is_complete = true;
+    for_each_image(|described| match (described.image, &*placed) {
+        (Some(image), _) => image.reset(pointer),
+        (None, Some(placed)) if placed.changes == described.changes => {
+            // The thread has never used variables that have no place.
+            let mut images = placed.images.iter();
+            if let Some(image) = images.find(|image| image.initial == described.initial) {
                 image.reset(pointer);
             }
-        }),
-    }
+        }
+        (None, _) => is_complete = false,
+    });
+    is_complete
+}
+
+/// Returns the number of changes of the linker's list.
+fn changes() -> Changes {
+    let mut changes = Changes::default();
+    visit(|info| {
+        changes = (info.dlpi_adds, info.dlpi_subs);
+        true
+    });
+    changes
 }
 
 /// An entry of the linker's list of modules, `struct link_map` of `link.h`.
@@ -130,25 +241,38 @@ fn last_module() -> Option<&'static Module> {
     (!pinned.is_null()).then_some(last)
 }
 
-/// Calls `action` for the variables of each module but the C library, as the linker describes them
-/// for the calling thread: `None` if the thread has none of this module yet.
-fn for_each_image(mut action: impl FnMut(Option<Image>)) {
+/// The variables of a module, as the linker describes them.
+struct Described {
+    changes: Changes,
+    /// The address of their initial values.
+    initial: usize,
+    /// `None` if the linker does not know the calling thread to have any.
+    image: Option<Image>,
+}
+
+/// Calls `action` for the variables of each module but the C library. The linker keeps its list
+/// locked meanwhile.
+fn for_each_image(mut action: impl FnMut(Described)) {
     visit(|info| {
         let mut segments = segments(info).iter();
         if let Some(segment) = segments.find(|segment| segment.p_type == libc::PT_TLS)
             && !is_of_c_library(info)
         {
-            let data = NonNull::new(info.dlpi_tls_data);
-            action(data.map(|data| {
+            let initial = (info.dlpi_addr + segment.p_vaddr) as usize;
+            let image = NonNull::new(info.dlpi_tls_data).map(|data| {
+                let offset = data.addr().get().wrapping_sub(thread_pointer::get());
                 Image {
-                    offset: (data.addr().get())
-                        .wrapping_sub(thread_pointer::get())
-                        .cast_signed(),
-                    initial: (info.dlpi_addr + segment.p_vaddr) as usize,
+                    offset: offset.cast_signed(),
+                    initial,
                     filled: segment.p_filesz as usize,
                     size: segment.p_memsz as usize,
                 }
-            }));
+            });
+            action(Described {
+                changes: (info.dlpi_adds, info.dlpi_subs),
+                initial,
+                image,
+            });
         }
         false
     });

@@ -1,12 +1,15 @@
 //! Thread-local storage of its own where the C library or the kernel sets limits: the block of a
 //! fiber is neither lost nor used with old values.
 
-use std::thread;
+use std::ffi::{CString, c_int, c_void};
+use std::process::Command;
+use std::{mem, thread};
 
 use rustix::process::{Resource, Rlimit, getrlimit, getuid, setrlimit};
+use tempfile::tempdir;
 
 use crate::harness::behaviours;
-use crate::harness::child::alone;
+use crate::harness::child::{alone, run_alone};
 use crate::harness::place::Place;
 use crate::own_tls::WITH_OWN_TLS;
 use crate::support::HOUR;
@@ -16,6 +19,7 @@ behaviours![(
     WITH_OWN_TLS,
     [
         a_runtime_ends_where_no_thread_can_start,
+        variables_of_a_later_library_have_initial_values,
     ]
 )];
 
@@ -67,4 +71,53 @@ fn a_runtime_ends_where_no_thread_can_start(place: Place) {
         drop(next);
         become_ordinary_user();
     });
+}
+
+/// A variable of the model *initial-exec*, which the C library places in each block when it loads
+/// the library.
+const LIBRARY: &str = r#"
+    __attribute__((tls_model("initial-exec"))) __thread int value = 7;
+    int increment(void) { return value++; }
+"#;
+
+fn variables_of_a_later_library_have_initial_values(place: Place) {
+    run_alone(place, || {
+        // Blocks from before the library.
+        (0..FIBERS).for_each(|_| spawn(|| ()).join().unwrap());
+        let increment = load_library();
+        for _ in 0..FIBERS {
+            let before = spawn(increment).join().unwrap();
+            assert_eq!(before, 7);
+        }
+        scope(|scope| {
+            let fibers: Vec<_> = (0..FIBERS).map(|_| scope.spawn(increment)).collect();
+            fibers
+                .into_iter()
+                .for_each(|fiber| assert_eq!(fiber.join().unwrap(), 7));
+        });
+    });
+}
+
+/// Compiles and loads the library, and returns its function.
+#[allow(unsafe_code, reason = "a function of a library")]
+fn load_library() -> impl Fn() -> c_int + Copy + Send + 'static {
+    let folder = tempdir().unwrap();
+    let (source, library) = (folder.path().join("late.c"), folder.path().join("late.so"));
+    std::fs::write(&source, LIBRARY).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(&source);
+    assert!(compiler.status().unwrap().success());
+    let path = CString::new(library.into_os_string().into_encoded_bytes()).unwrap();
+    // SAFETY: the library has no initializers.
+    let loaded = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+    assert!(!loaded.is_null());
+    // SAFETY: the library stays loaded.
+    let address = unsafe { libc::dlsym(loaded, c"increment".as_ptr()) };
+    assert!(!address.is_null());
+    // SAFETY: the function has this type.
+    let increment = unsafe { mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(address) };
+    move || increment()
 }
