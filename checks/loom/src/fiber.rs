@@ -61,6 +61,11 @@ impl WakeHandle {
         self.thread.id() == thread::current().id()
     }
 
+    /// Returns `false`: the models abandon no runtime.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        false
+    }
+
     pub(crate) fn wake(&self) {
         // AcqRel pairs with itself in `park`.
         let token = self.token.as_ref();

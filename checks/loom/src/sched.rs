@@ -137,6 +137,8 @@ pub(crate) mod caller {
             false
         }
 
+        pub(crate) const IN_A_CALL: &str = "";
+
         pub(crate) fn vanish_if_abandoned(_: &str) {}
 
         /// Returns without unwinding, like a call in a destructor.
@@ -164,6 +166,10 @@ pub(crate) mod caller {
                 park();
             }
             !shut_down
+        }
+
+        pub(crate) fn park_until_cancelled() -> bool {
+            park_unless_cancelled() && !is_cancelled()
         }
 
         pub(crate) fn park_unless_over(deadline: Option<Instant>) {

@@ -392,6 +392,17 @@ impl Control {
         scheduler.map(|scheduler| (scheduler, worker))
     }
 
+    /// Returns `true` if its runtime abandons the fiber, which has entered a wait queue.
+    #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
+    pub(super) fn is_abandoned(&self) -> bool {
+        // SAFETY: the fiber has entered a queue, so `start` happened before (the lock of the queue
+        // orders it), and the cell is not written again.
+        let scheduler = unsafe { &*self.scheduler.get() };
+        scheduler
+            .as_ref()
+            .is_some_and(|scheduler| scheduler.is_abandoned())
+    }
+
     /// Calls `reset`, which resets the thread-local variables of this fiber, for the caller's own
     /// fiber.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]

@@ -122,6 +122,9 @@ mod tests {
 
         fn interrupt(&self, _: FiberRef, _: u32) {}
 
+        fn is_abandoned(&self) -> bool {
+            false
+        }
         fn across_reset(&self, _: fn()) {}
     }
 

@@ -56,6 +56,8 @@ use crate::tls::images::{self, Values};
 pub(crate) trait Scheduler: Send + Sync {
     /// Queues a started fiber to be resumed.
     fn enqueue(&self, fiber: Started);
+    /// Returns `true` if the runtime abandons its fibers.
+    fn is_abandoned(&self) -> bool;
     /// Makes `worker` cancel the fiber's operation, if it has one and may not wait any more.
     fn interrupt(&self, fiber: FiberRef, worker: u32);
     /// Calls `reset`, which gives all thread-local variables of the calling fiber their initial

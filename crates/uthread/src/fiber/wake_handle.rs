@@ -35,6 +35,15 @@ impl WakeHandle {
         }
     }
 
+    /// Returns `true` if it is a fiber that its runtime abandons: nothing may be granted to it any
+    /// more. Called for a waiter in a queue, under the lock of the queue.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        match self {
+            WakeHandle::Fiber(fiber) => fiber.control().is_abandoned(),
+            WakeHandle::Thread(..) => false,
+        }
+    }
+
     /// Interrupts a fiber's wait of any kind, so that it checks whether it may wait; of a thread,
     /// ends a park only.
     pub(crate) fn end_wait(&self) {

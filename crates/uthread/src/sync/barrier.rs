@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::parking_lot::{self, Dequeued, WaitEnd};
+use super::parking_lot::{self, Dequeued, WaitEnd, WaitQueue};
 use crate::atomic::{AtomicUsize, Ordering};
 use crate::sched::caller::{cancellation, turn};
 
@@ -66,18 +66,19 @@ impl Barrier {
             self.waiting
                 .store(if is_last { 0 } else { waiting }, Ordering::Relaxed);
             if is_last {
-                Err(queue.dequeue(usize::MAX))
+                Err(queue.dequeue_all())
             } else {
                 Ok(queue.enqueue(0))
             }
         });
         match waiter {
             Ok(waiter) => {
-                let ended = waiter.wait_for(None, |_| {
+                let left = |_: &mut WaitQueue| {
                     let waiting = self.waiting.load(Ordering::Relaxed) - 1;
                     self.waiting.store(waiting, Ordering::Relaxed);
                     Dequeued::default()
-                });
+                };
+                let ended = waiter.wait_for(None, left, || ());
                 if ended == WaitEnd::Cancelled {
                     cancellation::unwind_if_cancelled();
                 }

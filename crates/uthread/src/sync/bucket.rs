@@ -29,10 +29,16 @@ impl Bucket {
         }
     }
 
-    /// Returns what each waiter at an address wants, the first one first.
+    /// Returns what each waiter at an address wants, the first one first. Leaves out those that are
+    /// abandoned: they are still to leave by themselves, and take nothing before.
     pub(super) fn wants(&self, address: usize) -> impl Iterator<Item = usize> {
+        self.live(address).map(|(_, waiting)| waiting.want)
+    }
+
+    fn live(&self, address: usize) -> impl Iterator<Item = (&Key, &Waiting)> {
         let queue = (address, 0)..=(address, u64::MAX);
-        self.waiting.range(queue).map(|(_, waiting)| waiting.want)
+        let waiting = self.waiting.range(queue);
+        waiting.filter(|(_, waiting)| !waiting.handle.is_abandoned())
     }
 
     /// Returns the position after all others.
@@ -46,8 +52,15 @@ impl Bucket {
         self.waiting.insert(key, Waiting { handle, want });
     }
 
-    /// Removes the first waiter at an address.
+    /// Removes the first waiter at an address that is not abandoned.
     pub(super) fn take_first(&mut self, address: usize) -> Option<WakeHandle> {
+        let (&key, _) = self.live(address).next()?;
+        let waiting = self.waiting.remove(&key)?;
+        Some(waiting.handle)
+    }
+
+    /// Removes the first waiter at an address, abandoned or not.
+    pub(super) fn take_any(&mut self, address: usize) -> Option<WakeHandle> {
         let queue = (address, 0)..=(address, u64::MAX);
         let (&key, _) = self.waiting.range(queue).next()?;
         let waiting = self.waiting.remove(&key)?;

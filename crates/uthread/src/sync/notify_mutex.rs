@@ -31,9 +31,19 @@ struct Inside<S> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaiterId(u64);
 
+/// How a caller that may have to wait tries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// If it fails, the caller waits, and has to be enlisted.
+    Wait,
+    /// If it fails, the caller does not wait any more.
+    Last,
+    /// The runtime abandons the caller, which must take nothing, and leaves for ever.
+    Leave,
+}
+
 /// Calls `attempt` until it returns a value, and waits between the calls, at most until the
-/// deadline. Its argument is `true` if the caller waits afterwards, so that `attempt` has to enlist
-/// it.
+/// deadline.
 ///
 /// # Errors
 ///
@@ -41,14 +51,23 @@ pub(crate) struct WaiterId(u64);
 /// the caller is cancelled but cannot be unwound.
 pub(crate) fn retry_until<R>(
     deadline: Option<Instant>,
-    mut attempt: impl FnMut(bool) -> Option<R>,
+    mut attempt: impl FnMut(Attempt) -> Option<R>,
 ) -> Result<R, RecvTimeoutError> {
     turn::spend();
     loop {
         let cancelled = cancellation::is_cancelled();
+        let abandoned = cancelled && cancellation::is_abandoned();
         let late = deadline.is_some_and(|deadline| caller::now() >= deadline);
-        if let Some(found) = attempt(!cancelled && !late) {
+        let kind = match (cancelled, late) {
+            (false, false) => Attempt::Wait,
+            _ if abandoned => Attempt::Leave,
+            _ => Attempt::Last,
+        };
+        if let Some(found) = attempt(kind) {
             return Ok(found);
+        }
+        if abandoned {
+            cancellation::vanish_if_abandoned(cancellation::IN_A_CALL);
         }
         if cancelled && deadline.is_none() {
             cancellation::unwind_if_cancelled();
@@ -106,20 +125,23 @@ impl<S> NotifyMutex<S> {
         mut look: impl FnMut(&mut S) -> Option<R>,
     ) -> Result<R, RecvTimeoutError> {
         let mut id = None;
-        retry_until(deadline, |may_wait| self.look(&mut id, may_wait, &mut look))
+        retry_until(deadline, |attempt| self.look(&mut id, attempt, &mut look))
     }
 
-    /// Calls `look` once. Registers the caller as a waiter if that returns nothing and the caller
-    /// may wait.
+    /// Calls `look` once, unless the caller leaves. Registers the caller as a waiter if that
+    /// returns nothing and the caller may wait.
     fn look<R>(
         &self,
         id: &mut Option<WaiterId>,
-        may_wait: bool,
+        attempt: Attempt,
         look: impl FnOnce(&mut S) -> Option<R>,
     ) -> Option<R> {
         let mut inside = self.lock();
-        let found = look(&mut inside.state);
-        let waits = may_wait && found.is_none();
+        let found = match attempt {
+            Attempt::Leave => None,
+            Attempt::Wait | Attempt::Last => look(&mut inside.state),
+        };
+        let waits = attempt == Attempt::Wait && found.is_none();
         match (id.and_then(|id| inside.find(id)), waits) {
             (None, true) => *id = Some(inside.enlist(caller::wake_handle())),
             (Some(index), false) => drop(inside.waiting.remove(index)),

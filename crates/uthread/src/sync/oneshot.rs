@@ -145,11 +145,15 @@ impl<T> Receiver<T> {
     pub fn recv(self) -> Result<T, RecvError> {
         turn::spend();
         while !self.has_come() {
-            if !wait::park_unless_cancelled() && !self.outcome.is_done() {
+            let may_wait = wait::park_unless_cancelled();
+            self.outcome.withdraw();
+            if cancellation::is_cancelled() {
+                cancellation::vanish_if_abandoned(cancellation::IN_A_CALL);
+            }
+            if !may_wait && !self.outcome.is_done() {
                 cancellation::unwind_if_cancelled();
                 return Err(RecvError);
             }
-            self.outcome.withdraw();
         }
         self.take()
     }

@@ -8,6 +8,10 @@
 //! A mutex, held for a short time, guards a bucket of queues. What a lock decides together with its
 //! queue (to enqueue only while the lock is taken, to clear a bit when the queue is empty) it
 //! decides in [`with_queue`]. Nobody is woken there.
+//!
+//! A fiber that its runtime abandons takes nothing any more. It leaves its queue when its worker
+//! comes to it, which another fiber may delay for ever, so until then it counts as absent. What it
+//! was granted before, and has not noticed, it returns.
 
 use std::ptr;
 use std::time::Instant;
@@ -63,11 +67,24 @@ impl WaitQueue {
         self.bucket.insert(waiter.key(), handle, want);
     }
 
-    /// Removes the first `count` waiters, or all if there are fewer.
+    /// Removes the first `count` waiters that are not abandoned, or all if there are fewer.
     pub(super) fn dequeue(&mut self, count: usize) -> Dequeued {
+        self.dequeue_by(count, Bucket::take_first)
+    }
+
+    /// Removes all waiters, abandoned or not.
+    pub(super) fn dequeue_all(&mut self) -> Dequeued {
+        self.dequeue_by(usize::MAX, Bucket::take_any)
+    }
+
+    fn dequeue_by(
+        &mut self,
+        count: usize,
+        take: impl Fn(&mut Bucket, usize) -> Option<WakeHandle>,
+    ) -> Dequeued {
         let mut woken = Dequeued::default();
         for _ in 0..count {
-            let Some(first) = self.bucket.take_first(self.address) else {
+            let Some(first) = take(&mut self.bucket, self.address) else {
                 break;
             };
             match woken.first {
@@ -101,6 +118,16 @@ pub(super) struct Waiter {
     position: u64,
 }
 
+const IN_A_QUEUE: &str = "it waits for a lock";
+
+/// Calls `give_back` and does not return if the runtime of the caller abandons it.
+fn vanish_after(give_back: impl FnOnce()) {
+    if cancellation::is_abandoned() {
+        give_back();
+        cancellation::vanish_if_abandoned(IN_A_QUEUE);
+    }
+}
+
 /// The reason why a wait has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitEnd {
@@ -115,26 +142,46 @@ pub(crate) enum WaitEnd {
 impl Waiter {
     /// Waits until the caller is dequeued, cancelled or not.
     pub(super) fn wait(&self) {
-        self.wait_or_vanish(|_| Dequeued::default());
+        self.wait_or_vanish(|_| Dequeued::default(), || ());
     }
 
     /// Waits until the caller is dequeued. A caller that its runtime abandons leaves the queue for
-    /// ever, and calls `left` while the queue is still locked.
-    pub(super) fn wait_or_vanish(&self, left: impl FnOnce(&mut WaitQueue) -> Dequeued) {
+    /// ever. If it does so by itself, it calls `left` while the queue is still locked. If it was
+    /// dequeued before, it calls `give_back`, which returns what it was granted.
+    pub(super) fn wait_or_vanish(
+        &self,
+        left: impl FnOnce(&mut WaitQueue) -> Dequeued,
+        give_back: impl FnOnce(),
+    ) {
         while !cancellation::is_abandoned() {
             wait::park();
             if self.is_dequeued() {
-                return;
+                return vanish_after(give_back);
             }
         }
-        if self.leave(WaitEnd::Cancelled, left) == WaitEnd::Cancelled {
-            cancellation::vanish_if_abandoned("it waits for a lock");
+        match self.leave(WaitEnd::Cancelled, left) {
+            WaitEnd::Dequeued => vanish_after(give_back),
+            _ => cancellation::vanish_if_abandoned(IN_A_QUEUE),
         }
     }
 
     /// Waits until the caller is dequeued or cancelled, or the deadline passes. If it leaves the
-    /// queue by itself, it calls `left` while the queue is still locked.
+    /// queue by itself, it calls `left` while the queue is still locked. A caller that was
+    /// dequeued, and is abandoned since, calls `give_back`, and does not return.
     pub(super) fn wait_for(
+        &self,
+        deadline: Option<Instant>,
+        left: impl FnOnce(&mut WaitQueue) -> Dequeued,
+        give_back: impl FnOnce(),
+    ) -> WaitEnd {
+        let ended = self.wait_until(deadline, left);
+        if ended == WaitEnd::Dequeued {
+            vanish_after(give_back);
+        }
+        ended
+    }
+
+    fn wait_until(
         &self,
         deadline: Option<Instant>,
         left: impl FnOnce(&mut WaitQueue) -> Dequeued,

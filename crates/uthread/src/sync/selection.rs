@@ -265,6 +265,10 @@ fn select_within(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usi
     let mut selection = None;
     loop {
         let cancelled = cancellation::is_cancelled();
+        // All arms are withdrawn.
+        if cancelled && selection.is_some() {
+            cancellation::vanish_if_abandoned(cancellation::IN_A_CALL);
+        }
         let first = fast_rand::below(arms.len());
         let mut order = (first..arms.len()).chain(0..first);
         if let Some(chosen) = order.find(|&index| arms[index].try_complete()) {
@@ -425,16 +429,18 @@ impl ArmHandle {
         self.selection.handle.wake();
     }
 
-    /// Claims this arm. Returns `false` if another arm was claimed or the selection is closed. The
+    /// Claims this arm. Returns `false` if another arm was claimed, the selection is closed, or its
+    /// caller is abandoned. The
     /// claimant exchanges the values before it unlocks the channel, and wakes the caller of the
     /// selection afterwards.
     pub(crate) fn claim(&self) -> bool {
-        self.selection.end(self.arm).is_ok()
+        !self.selection.handle.is_abandoned() && self.selection.end(self.arm).is_ok()
     }
 
     /// Returns `true` if `other`, an arm of another selection, could claim this one.
     pub(crate) fn may_meet(&self, other: &ArmHandle) -> bool {
         !Arc::ptr_eq(&self.selection, &other.selection)
+            && !self.selection.handle.is_abandoned()
             && self.selection.state.load(Ordering::Relaxed) == OPEN
     }
 }

@@ -21,6 +21,7 @@ mod panics;
 mod thread_builder;
 mod thread_ends;
 
+mod abandoned;
 mod block_on;
 mod broadcast;
 mod channels;
@@ -153,6 +154,7 @@ const MODULES: &[harness::Module] = &modules![
     thread_ends,
     channels,
     channels_runtime,
+    abandoned,
     block_on,
     broadcast,
     mpmc,

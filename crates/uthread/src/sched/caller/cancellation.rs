@@ -190,7 +190,7 @@ fn is_endless(unwinds: bool) -> bool {
 
 /// The reason why a fiber has not ended with its runtime.
 const SWALLOWS: &str = "it went on after it was unwound, again and again";
-pub(in crate::sched) const IN_A_CALL: &str = "it waits in a shield or in a destructor";
+pub(crate) const IN_A_CALL: &str = "it waits in a shield or in a destructor";
 
 /// Returns `true` if the caller is a fiber that its runtime abandons.
 pub(crate) fn is_abandoned() -> bool {

@@ -33,6 +33,10 @@ impl Decision {
         Abandonment::of(self.0.load(Ordering::Acquire))
     }
 
+    pub(in crate::sched) fn is_made(&self) -> bool {
+        self.get() != Abandonment::None
+    }
+
     /// Makes the decision. Later calls have no effect.
     pub(in crate::sched) fn make(&self, abandonment: Abandonment) {
         let number = abandonment as u8;

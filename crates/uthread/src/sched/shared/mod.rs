@@ -82,7 +82,7 @@ pub(crate) struct Shared {
     pub(in crate::sched) shortage: Shortage,
     /// Set before [`ORDERED`].
     prioritized: OnceLock<Arc<SharedPrioritized>>,
-    abandonment: Decision,
+    abandonment: Arc<Decision>,
     /// Number of fibers that wait for an event from outside the runtime: for calls on other
     /// threads, or fibers of other runtimes.
     pub(in crate::sched) outside: AtomicUsize,
@@ -135,8 +135,10 @@ impl Shared {
             context,
         } = settings;
         let idle = Arc::new(Idle::default());
+        let abandonment = Arc::new(Decision::default());
         let only = workers == 1 && mode != Mode::OwnTls;
-        let (remotes, queues) = (0..workers).map(|_| Remote::new(&idle, mode, only)).unzip();
+        let remote = |_| Remote::new(&idle, &abandonment, mode, only);
+        let (remotes, queues) = (0..workers).map(remote).unzip();
         let shared = Shared {
             stacks: match mode {
                 Mode::Staying | Mode::Migrating => Pool::new(stack_size),
@@ -155,7 +157,7 @@ impl Shared {
             state: AtomicU8::new(0),
             shortage: Shortage::default(),
             prioritized: OnceLock::new(),
-            abandonment: Decision::default(),
+            abandonment,
             outside: AtomicUsize::new(0),
             abandoned: Mutex::default(),
             ended: AtomicUsize::new(0),
@@ -362,7 +364,7 @@ impl Shared {
     }
 
     pub(in crate::sched) fn is_abandoned(&self) -> bool {
-        self.abandonment() != Abandonment::None
+        self.abandonment.is_made()
     }
 
     /// Keeps a fiber that is never resumed until all workers have ended.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
+use super::abandonment::Decision;
 use super::counters::Counters;
 use super::delays::Delays;
 use super::gauge::Gauge;
@@ -47,6 +48,8 @@ pub(crate) struct Remote {
     /// Set before the first probe is sent.
     delays: OnceLock<Box<Delays>>,
     pub(in crate::sched) idle: Arc<Idle>,
+    /// The runtime's decision.
+    pub(in crate::sched) abandonment: Arc<Decision>,
     /// Set while the worker lives: handles to its fibers must not keep its ring open.
     waker: Mutex<Option<Box<dyn Wake>>>,
     /// `true` once the worker has ended. Relaxed: a late reader only checks once more.
@@ -107,6 +110,7 @@ impl Remote {
     /// will have no other beside it.
     pub(in crate::sched) fn new(
         idle: &Arc<Idle>,
+        abandonment: &Arc<Decision>,
         mode: Mode,
         only: bool,
     ) -> (Arc<Remote>, LocalEnds) {
@@ -130,6 +134,7 @@ impl Remote {
             ready: Gauge::default(),
             delays: OnceLock::new(),
             idle: Arc::clone(idle),
+            abandonment: Arc::clone(abandonment),
             waker: Mutex::new(None),
             has_ended: AtomicBool::new(false),
             steal_handle,

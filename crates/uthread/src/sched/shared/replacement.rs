@@ -216,7 +216,7 @@ impl Shared {
     }
 
     fn try_to_start(&self, state: State) -> io::Result<(usize, thread::JoinHandle<()>)> {
-        let (remote, ends) = Remote::new(&self.idle, self.mode, false);
+        let (remote, ends) = Remote::new(&self.idle, &self.abandonment, self.mode, false);
         remote.duty.set(state);
         let (Some(added), Some(start)) = (self.spares.add(remote), self.spares.start.get()) else {
             let what = format!("all {SPARES_MAX} spare workers of the runtime are in use");

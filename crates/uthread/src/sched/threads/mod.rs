@@ -114,6 +114,11 @@ impl Scheduler for Parker {
         self.thread.unpark();
     }
 
+    fn is_abandoned(&self) -> bool {
+        let threads = self.threads.upgrade();
+        threads.is_some_and(|threads| threads.is_abandoned())
+    }
+
     fn interrupt(&self, fiber: FiberRef, _: u32) {
         // Release pairs with the Acquire in `begin_call`: what comes then sees why.
         self.interrupted.store(true, Ordering::Release);

@@ -99,12 +99,26 @@ impl Remote {
     }
 }
 
+/// Lets a fiber that is woken after its runtime has abandoned it see that, also before its worker
+/// has come to cancel its fibers.
+#[cold]
+fn cancel_abandoned(fiber: Started) {
+    fiber.control().limits.cancel();
+}
+
 /// Without migration, a fiber returns to its worker.
 impl Scheduler for Remote {
     fn enqueue(&self, fiber: Started) {
+        if self.abandonment.is_made() {
+            cancel_abandoned(fiber);
+        }
         if current::with_worker(|worker| worker.queues.wake_own(self, fiber)) != Some(true) {
             self.mail(Mail::Ready(fiber));
         }
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.abandonment.is_made()
     }
 
     fn interrupt(&self, fiber: FiberRef, _: u32) {
@@ -119,6 +133,9 @@ impl Scheduler for Remote {
 /// With migration, any worker may run a woken fiber.
 impl Scheduler for Shared {
     fn enqueue(&self, fiber: Started) {
+        if self.is_abandoned() {
+            cancel_abandoned(fiber);
+        }
         if let Some(index) = fiber.control().stays_on() {
             self.remote(index as usize).mail(Mail::Ready(fiber));
         } else if current::with_worker(|worker| worker.queues.wake_here(self, fiber)) != Some(true)
@@ -126,6 +143,10 @@ impl Scheduler for Shared {
             self.queue_woken(fiber);
             self.wake_one();
         }
+    }
+
+    fn is_abandoned(&self) -> bool {
+        Shared::is_abandoned(self)
     }
 
     fn interrupt(&self, fiber: FiberRef, worker: u32) {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::atomic::{AtomicBool, Ordering};
 
 use crate::sync::lock::Lock;
-use crate::sync::parking_lot::{self, Dequeued, WaitEnd};
+use crate::sync::parking_lot::{self, Dequeued, WaitEnd, WaitQueue};
 
 pub(crate) struct Notices {
     /// `true` while there may be waiters. Written under the lock of the queue.
@@ -32,11 +32,13 @@ impl Notices {
             queue.enqueue(0)
         });
         lock.unlock_write();
-        let ended = waiter.wait_for(deadline, |queue| {
+        let left = |queue: &mut WaitQueue| {
             self.awaited
                 .store(queue.is_longer_than(0), Ordering::Relaxed);
             Dequeued::default()
-        });
+        };
+        // The notification is for the next waiter.
+        let ended = waiter.wait_for(deadline, left, || self.notify(1));
         lock.write();
         ended
     }

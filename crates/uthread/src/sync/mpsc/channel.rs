@@ -101,7 +101,7 @@ impl<T> Channel<T> {
             return Ok(());
         };
         loop {
-            let may_wait = wait::park_unless_cancelled();
+            let may_wait = wait::park_until_cancelled();
             if let Some(result) = self.look_at_line(ticket, may_wait) {
                 return result;
             }
@@ -129,6 +129,10 @@ impl<T> Channel<T> {
     fn look_at_line(&self, ticket: u64, may_wait: bool) -> Option<Result<(), SendError<T>>> {
         let mut state = self.lock();
         if !state.is_in_line(ticket) {
+            drop(state);
+            if !may_wait {
+                cancellation::vanish_if_abandoned(cancellation::IN_A_CALL);
+            }
             return Some(Ok(()));
         }
         if may_wait && !state.receiver_gone {
@@ -137,6 +141,9 @@ impl<T> Channel<T> {
         let refused = SendError(state.leave_line(ticket));
         let receiver_gone = state.receiver_gone;
         drop(state);
+        if !may_wait {
+            cancellation::vanish_if_abandoned(cancellation::IN_A_CALL);
+        }
         if !receiver_gone {
             cancellation::unwind_if_cancelled();
         }
@@ -239,7 +246,20 @@ impl<T> Channel<T> {
                 cancellation::unwind_if_cancelled();
                 return Err(RecvError);
             }
-            may_wait = wait::park_unless_cancelled();
+            may_wait = wait::park_until_cancelled();
+            if !may_wait {
+                self.stop_receiving_if_abandoned();
+            }
+        }
+    }
+
+    /// Does not return if the runtime of the caller, which has waited, abandons it: the values
+    /// stay.
+    #[cold]
+    fn stop_receiving_if_abandoned(&self) {
+        if cancellation::is_abandoned() {
+            self.lock().receiver = Receiving::Not;
+            cancellation::vanish_if_abandoned(cancellation::IN_A_CALL);
         }
     }
 
@@ -258,6 +278,9 @@ impl<T> Channel<T> {
                 return Err(RecvTimeoutError::Timeout);
             }
             wait::park_deadline(deadline);
+            if cancellation::is_cancelled() {
+                self.stop_receiving_if_abandoned();
+            }
         }
     }
 
@@ -375,8 +398,8 @@ impl<T> State<T> {
     /// Removes the first value of the line that can be claimed.
     #[inline]
     pub(super) fn take_first(&mut self) -> Option<InLine<T>> {
-        match self.line.front()?.sender {
-            Some(Side::Waits(_)) => self.line.pop_front(),
+        match &self.line.front()?.sender {
+            Some(Side::Waits(sender)) if !sender.is_abandoned() => self.line.pop_front(),
             _ => self.claim_first(),
         }
     }

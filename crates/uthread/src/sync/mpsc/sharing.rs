@@ -6,8 +6,9 @@ use std::time::Instant;
 use super::channel::{Channel, ROOM_KEPT_MAX, Receiving, State};
 use super::receivers::Receivers;
 use super::side::Side;
+use crate::atomic::MutexGuard;
 use crate::sched::caller::{self, cancellation, turn, wait};
-use crate::sync::notify_mutex::retry_until;
+use crate::sync::notify_mutex::{Attempt, retry_until};
 use crate::sync::selection::{ArmHandle, Event};
 
 impl<T> Channel<T> {
@@ -33,6 +34,10 @@ impl<T> Channel<T> {
             let may_wait = !shut_down && caller::now() < deadline;
             let mut state = self.lock();
             if !state.is_in_line(ticket) {
+                drop(state);
+                if shut_down {
+                    cancellation::vanish_if_abandoned(cancellation::IN_A_CALL);
+                }
                 return Ok(());
             }
             if state.receiver_gone {
@@ -42,6 +47,7 @@ impl<T> Channel<T> {
                 let value = state.leave_line(ticket);
                 drop(state);
                 if shut_down {
+                    cancellation::vanish_if_abandoned(cancellation::IN_A_CALL);
                     cancellation::count_early_end();
                 }
                 return Err(TrySendError::Full(value));
@@ -59,8 +65,8 @@ impl<T> Channel<T> {
     /// if all senders are gone, or if the caller is cancelled but cannot be unwound.
     pub(crate) fn recv_shared(&self, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
         let mut ticket = None;
-        retry_until(deadline, |may_wait| {
-            self.receive_shared(&mut ticket, may_wait)
+        retry_until(deadline, |attempt| {
+            self.receive_shared(&mut ticket, attempt)
         })?
         .map_err(RecvTimeoutError::from)
     }
@@ -70,11 +76,15 @@ impl<T> Channel<T> {
     fn receive_shared(
         &self,
         ticket: &mut Option<u64>,
-        may_wait: bool,
+        attempt: Attempt,
     ) -> Option<Result<T, RecvError>> {
         let mut state = self.lock();
+        if attempt == Attempt::Leave {
+            self.leave_shared(state, ticket.take()?);
+            return None;
+        }
         let result = state.take_shared(self.bound);
-        let waits = may_wait && result.is_none();
+        let waits = attempt == Attempt::Wait && result.is_none();
         let receivers = state.receivers();
         let waiting = ticket.filter(|ticket| receivers.is_waiting(*ticket));
         match (waiting, waits) {
@@ -84,6 +94,21 @@ impl<T> Channel<T> {
         }
         drop(state);
         Some(result?.map(Taken::hand_over))
+    }
+
+    /// Removes an abandoned receiver. If it was chosen for a value, chooses another one.
+    #[cold]
+    fn leave_shared(&self, mut state: MutexGuard<'_, State<T>>, ticket: u64) {
+        let has_value = state.queue.len() > state.receivers().reserved();
+        let receivers = state.receivers();
+        let mut chosen = None;
+        if receivers.is_waiting(ticket) {
+            receivers.withdraw(ticket);
+        } else if has_value {
+            chosen = receivers.take_chosen();
+        }
+        drop(state);
+        chosen.iter().for_each(Side::wake);
     }
 
     pub(crate) fn try_recv_shared(&self) -> Result<T, TryRecvError> {

@@ -17,10 +17,10 @@ impl Side {
     }
 
     /// Returns `true` if the caller may exchange a value with this side, which is not the case if
-    /// its selection has ended otherwise.
+    /// its selection has ended otherwise, or if it is abandoned.
     pub(crate) fn claim(&self) -> bool {
         match self {
-            Side::Waits(_) => true,
+            Side::Waits(waiter) => !waiter.is_abandoned(),
             Side::Selects(handle) => handle.claim(),
         }
     }
@@ -28,7 +28,7 @@ impl Side {
     /// Returns `true` if `other`, an arm of another selection, could claim this side.
     pub(crate) fn may_meet(&self, other: &ArmHandle) -> bool {
         match self {
-            Side::Waits(_) => true,
+            Side::Waits(waiter) => !waiter.is_abandoned(),
             Side::Selects(handle) => handle.may_meet(other),
         }
     }

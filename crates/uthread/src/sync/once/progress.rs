@@ -85,7 +85,7 @@ impl Progress {
             let Some(waiter) = self.join(awaited) else {
                 continue;
             };
-            let ended = waiter.wait_for(None, |_| Dequeued::default());
+            let ended = waiter.wait_for(None, |_| Dequeued::default(), || ());
             if ended == WaitEnd::Cancelled {
                 cancellation::unwind_if_cancelled();
                 // In a destructor the fiber cannot be unwound, and the caller relies on the
@@ -130,7 +130,7 @@ impl Drop for Run<'_> {
         // Release pairs with the acquire of all readers of the state.
         let before = self.progress.state.swap(self.becomes, Ordering::Release);
         if before & QUEUED != 0 {
-            parking_lot::with_queue(self.progress, |queue| queue.dequeue(usize::MAX)).wake();
+            parking_lot::with_queue(self.progress, |queue| queue.dequeue_all()).wake();
         }
     }
 }

@@ -62,14 +62,17 @@ impl Permits {
         match self.join(count) {
             None => WaitEnd::Dequeued,
             // A waiter for many permits that leaves may unblock those behind it.
-            Some(waiter) => waiter.wait_for(deadline, |queue| self.serve(queue)),
+            Some(waiter) => {
+                let serve = |queue: &mut WaitQueue| self.serve(queue);
+                waiter.wait_for(deadline, serve, || self.release(count))
+            }
         }
     }
 
     /// Acquires `count` permits, waiting for any length of time, also if cancelled.
     pub(crate) fn acquire_cancelled_or_not(&self, count: usize) {
         if let Some(waiter) = self.join(count) {
-            waiter.wait_or_vanish(|queue| self.serve(queue));
+            waiter.wait_or_vanish(|queue| self.serve(queue), || self.release(count));
         }
     }
 
@@ -78,7 +81,7 @@ impl Permits {
         if self.try_acquire(count) {
             return None;
         }
-        parking_lot::with_queue(self, |queue| {
+        let (waiter, woken) = parking_lot::with_queue(self, |queue| {
             let mut state = self.state.load(Ordering::Relaxed);
             while state & QUEUED == 0 {
                 if state / PERMIT >= count {
@@ -89,12 +92,15 @@ impl Permits {
                     .exchange(state, state | QUEUED, Ordering::Relaxed)
                     .is_ok()
                 {
-                    break;
+                    return Some((queue.enqueue(count), Dequeued::default()));
                 }
                 state = self.state.load(Ordering::Relaxed);
             }
-            Some(queue.enqueue(count))
-        })
+            // The waiters before it may be abandoned since the permits were last served.
+            Some((queue.enqueue(count), self.serve(queue)))
+        })?;
+        woken.wake();
+        Some(waiter)
     }
 
     /// Returns or adds `count` permits.

@@ -7,6 +7,7 @@ mod perform;
 pub(crate) use self::outcome::await_outcome;
 pub(crate) use self::park::{
     Outside, park, park_cancellable, park_deadline, park_unless_cancelled, park_unless_over,
-    park_until, park_until_or_cancel, park_until_or_cancel_outside, sleep_until,
+    park_until, park_until_cancelled, park_until_or_cancel, park_until_or_cancel_outside,
+    sleep_until,
 };
 pub(crate) use self::perform::{perform, perform_nonblocking};

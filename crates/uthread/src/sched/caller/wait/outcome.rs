@@ -16,6 +16,9 @@ pub(crate) fn await_outcome<T>(outcome: &Outcome<T>, deadline: Instant) -> bool 
             park_deadline(deadline);
         }
         outcome.withdraw();
+        if cancellation::is_cancelled() {
+            cancellation::vanish_if_abandoned(cancellation::IN_A_CALL);
+        }
         if outcome.is_done() {
             break;
         }

@@ -17,14 +17,17 @@ use crate::sched::worker::{calls, current};
 #[inline(always)]
 pub(crate) fn park() {
     match running() {
-        Some(fiber) => {
-            let token = &fiber.control().token;
-            if !token.take() {
-                calls::suspend(fiber, Pause::Parked);
-                token.take();
-            }
-        }
+        Some(fiber) => park_fiber(fiber),
         None => block(None),
+    }
+}
+
+#[inline]
+fn park_fiber(fiber: Started) {
+    let token = &fiber.control().token;
+    if !token.take() {
+        calls::suspend(fiber, Pause::Parked);
+        token.take();
     }
 }
 
@@ -57,7 +60,7 @@ fn block(deadline: Option<Instant>) {
 
 /// Waits for a wake-up unless the caller may not wait. Returns `false`, at once, if it may not. May
 /// return spuriously.
-#[inline(always)]
+#[inline]
 pub(crate) fn park_unless_cancelled() -> bool {
     let may_wait = !is_cancelled();
     if may_wait {
@@ -67,6 +70,18 @@ pub(crate) fn park_unless_cancelled() -> bool {
         }
     }
     may_wait
+}
+
+/// Waits like [`park_unless_cancelled`]. Also returns `false` if the caller may not wait any more
+/// after the wait.
+#[inline(always)]
+pub(crate) fn park_until_cancelled() -> bool {
+    if let Some(fiber) = cancellation::unlimited() {
+        park_fiber(fiber);
+        fiber.control().limits.is_empty() || !is_cancelled()
+    } else {
+        park_unless_cancelled() && !is_cancelled()
+    }
 }
 
 /// Waits for a wake-up unless the caller may not wait, at most until the deadline. May return
