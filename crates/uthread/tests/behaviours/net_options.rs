@@ -25,7 +25,6 @@ behaviours![
             a_socket_is_bound_before_it_connects,
             a_socket_connects_in_time_or_not_at_all,
             a_listener_has_the_backlog_it_was_given,
-            a_bound_listener_has_the_backlog_of_std,
             version_six_alone_is_a_choice_before_binding,
             a_listener_that_is_shut_down_ends_accept_on_every_handle
         ]
@@ -188,19 +187,6 @@ fn a_socket_connects_in_time_or_not_at_all(place: Place) {
         let full = FullListener::new();
         let late = new().connect_timeout(full.address, Duration::from_millis(2));
         assert_eq!(kind(late), ErrorKind::TimedOut);
-    });
-}
-
-/// Checks the number that the documentation of `bind` states.
-fn a_bound_listener_has_the_backlog_of_std(place: Place) {
-    place.run(|| {
-        let listener = TcpListener::bind(FREE).unwrap();
-        let addr = listener.local_addr().unwrap();
-        // The kernel takes one more than the backlog.
-        let clients = (0..=128).map(|_| TcpStream::connect_timeout(&addr, 10 * SECOND).unwrap());
-        let _clients = Vec::from_iter(clients);
-        let error = TcpStream::connect_timeout(&addr, SECOND / 10);
-        assert_eq!(error.unwrap_err().kind(), ErrorKind::TimedOut);
     });
 }
 
