@@ -162,6 +162,8 @@ impl Crowd {
             greeting: Tally::default(),
             runtimes,
         };
+        let target = &mut crowd.plan.target;
+        target.choose_address(plan.timeout, &crowd.end);
         match crowd.learn_exchange() {
             Ok(exchange) => {
                 plan.check_flight(&exchange)?;
@@ -233,7 +235,7 @@ impl Crowd {
             .target
             .exchange()
             .or_else(|Unknown { request, accepted }| {
-                let (address, timeout) = (self.plan.target.address, self.plan.timeout);
+                let (address, timeout) = (self.plan.target.address(), self.plan.timeout);
                 if self.end.is_stopped() {
                     let text = "stopped before the first request";
                     return Err(Failure::new(Kind::NotConnected, text));
@@ -255,7 +257,7 @@ impl Crowd {
     fn open(&mut self, exchange: Exchange) {
         let workers = self.plan.workers();
         let task = Arc::new(Task {
-            address: self.plan.target.address,
+            address: self.plan.target.address(),
             exchange: Arc::new(exchange),
             timeout: self.plan.timeout,
             pattern: self.plan.pattern,

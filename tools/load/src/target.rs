@@ -1,8 +1,12 @@
 //! The server to load, and what it is asked. Everything is checked here, before anything starts.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use uthread::net::TcpStream;
 
 use crate::Error;
+use crate::clock::End;
 use crate::exchange::Exchange;
 use crate::http::Accepted;
 
@@ -20,7 +24,8 @@ use crate::http::Accepted;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    pub(crate) address: SocketAddr,
+    /// Addresses of the server, at least one. The load goes to the first.
+    addresses: Vec<SocketAddr>,
     pub(crate) what: What,
 }
 
@@ -150,7 +155,7 @@ pub(crate) struct Unknown {
 impl std::fmt::Display for Target {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.what {
-            What::Echo { bytes } => write!(formatter, "tcp {}, {bytes} bytes", self.address),
+            What::Echo { bytes } => write!(formatter, "tcp {}, {bytes} bytes", self.address()),
             What::Http { host, path, .. } => write!(formatter, "http://{host}{path}"),
         }
     }
@@ -169,7 +174,7 @@ impl Target {
             return Err(Error::Usage("a message needs at least one byte".to_owned()));
         }
         Ok(Target {
-            address: resolve(address)?,
+            addresses: resolve(address)?,
             what: What::Echo {
                 bytes: message_bytes,
             },
@@ -203,14 +208,14 @@ impl Target {
         let has_port = host
             .rsplit_once(':')
             .is_some_and(|(_, port)| !port.ends_with(']'));
-        let address = if has_port {
+        let addresses = if has_port {
             resolve(host)?
         } else {
             resolve(&format!("{host}:80"))?
         };
         let path = if path.is_empty() { "/" } else { path };
         Ok(Target {
-            address,
+            addresses,
             what: What::Http {
                 host: host.to_owned(),
                 path: path.to_owned(),
@@ -250,6 +255,25 @@ impl Target {
         Ok(self)
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.addresses[0]
+    }
+
+    /// Moves the first address that accepts a connection to the front: `localhost` is often `::1`
+    /// and `127.0.0.1`, and a server listens on one of them. Without any, the first stays, and the
+    /// connections of the load report why.
+    pub(crate) fn choose_address(&mut self, timeout: Duration, end: &End) {
+        if self.addresses.len() == 1 {
+            return;
+        }
+        // An address that does not answer leaves time for the others.
+        let time = timeout / self.addresses.len() as u32;
+        let accepts = |address| TcpStream::connect_timeout(address, time).is_ok();
+        let mut addresses = self.addresses.iter();
+        let chosen = addresses.position(|address| end.is_stopped() || accepts(address));
+        self.addresses.swap(0, chosen.unwrap_or(0));
+    }
+
     /// Returns the exchange, if it is known without a first request.
     pub(crate) fn exchange(&self) -> Result<Exchange, Unknown> {
         let (request, accepted, ask, body) = match &self.what {
@@ -272,23 +296,29 @@ impl Target {
     }
 }
 
-fn resolve(address: &str) -> Result<SocketAddr, Error> {
-    let mut addresses = address
+fn resolve(address: &str) -> Result<Vec<SocketAddr>, Error> {
+    let found = address
         .to_socket_addrs()
         .map_err(|error| Error::Usage(format!("{address:?} is not HOST:PORT: {error}")))?;
-    let first = addresses.next();
-    first.ok_or_else(|| Error::Usage(format!("{address:?} has no address")))
+    let addresses: Vec<_> = found.collect();
+    if addresses.is_empty() {
+        return Err(Error::Usage(format!("{address:?} has no address")));
+    }
+    Ok(addresses)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Crowd, Plan};
+    use std::net::TcpListener;
+    use std::num::NonZeroUsize;
 
     #[test]
     fn a_url_has_a_host_a_port_and_a_path_or_their_defaults() {
         let check = |url: &str, address: &str, expected_host: &str, expected_path: &str| {
             let target = Target::http(url).unwrap();
-            assert_eq!(target.address.to_string(), address, "{url}");
+            assert_eq!(target.address().to_string(), address, "{url}");
             let What::Http { host, path, .. } = target.what else {
                 panic!("{url}");
             };
@@ -308,6 +338,44 @@ mod tests {
         check("http://127.0.0.1/x", "127.0.0.1:80", "127.0.0.1", "/x");
         check("http://[::1]:81/", "[::1]:81", "[::1]:81", "/");
         check("[::1]/", "[::1]:80", "[::1]", "/");
+    }
+
+    #[test]
+    fn the_load_goes_to_the_first_address_that_accepts() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let open = listener.local_addr().unwrap();
+        let closed = |last| SocketAddr::new([127, 0, 0, last].into(), open.port());
+        let check = |addresses: &[SocketAddr], expected| {
+            let mut target = Target::tcp("127.0.0.1:1", 16).unwrap();
+            target.addresses = addresses.to_vec();
+            target.choose_address(Duration::from_secs(20), &End::new());
+            assert_eq!(target.address(), expected, "{addresses:?}");
+        };
+        check(&[closed(2), open], open);
+        check(&[closed(2), closed(3), open], open);
+        check(&[open, closed(2)], open);
+        check(&[closed(2), closed(3)], closed(2));
+    }
+
+    #[test]
+    fn a_server_is_loaded_at_the_last_of_its_addresses() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                // The client resets its connections at the end.
+                let _ = std::io::copy(&mut stream.try_clone().unwrap(), &mut stream);
+            }
+        });
+        let mut target = Target::tcp("127.0.0.1:1", 16).unwrap();
+        let closed = SocketAddr::new([127, 0, 0, 2].into(), address.port());
+        target.addresses = vec![closed, address];
+        let plan = Plan {
+            connections: NonZeroUsize::MIN,
+            ..Plan::new(target)
+        };
+        assert_eq!(Crowd::connect(&plan).unwrap().connected(), 1);
     }
 
     #[test]
