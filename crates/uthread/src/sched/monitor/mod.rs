@@ -368,14 +368,15 @@ impl Monitor {
             return;
         }
         self.last_line = Some(Instant::now());
-        let mut text = match mem::take(&mut self.lines_suppressed) {
+        let text = match mem::take(&mut self.lines_suppressed) {
             0 => format!("uthread: {stall}\n"),
             count => format!("uthread: {stall} ({count} more such stalls since the last line)\n"),
         };
         #[cfg(feature = "backtrace")]
-        if let Some(backtrace) = &stall.backtrace {
-            text += &format!("{backtrace}\n");
-        }
+        let text = match &stall.backtrace {
+            Some(backtrace) => format!("{text}{backtrace}\n"),
+            None => text,
+        };
         standard_error::print(format_args!("{text}"));
     }
 }
