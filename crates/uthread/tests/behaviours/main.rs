@@ -85,6 +85,7 @@ mod signal_stacks;
 mod signals;
 
 mod conversions;
+mod durations;
 mod errors_as_std;
 
 mod multishot;
@@ -210,6 +211,7 @@ const MODULES: &[harness::Module] = &modules![
     signal_stacks,
     signals,
     conversions,
+    durations,
     errors_as_std,
     multishot,
     multishot_receives,

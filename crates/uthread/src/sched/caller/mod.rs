@@ -61,7 +61,8 @@ pub(crate) fn now() -> Instant {
 /// represent that.
 pub(crate) fn after(begin: Instant, duration: Duration) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-    begin.checked_add(duration).unwrap_or(begin + CENTURY)
+    let after = |duration| begin.checked_add(duration);
+    after(duration).or_else(|| after(CENTURY)).unwrap_or(begin)
 }
 
 /// Returns `true` if the caller belongs to a runtime, so that `spawn::here` may be called.

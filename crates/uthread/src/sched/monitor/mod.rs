@@ -52,6 +52,9 @@ const UNSTARTED_THRESHOLDS: u32 = 10;
 /// notify the monitor, which must not happen with every request of a server that has little to do.
 const IDLE_SAMPLES_MAX: u32 = 10;
 
+/// Pause of a monitor that has panicked, so that one that always does prints a line per second.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
+
 /// The default report prints at most one line per interval.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -204,9 +207,16 @@ impl Monitor {
 
     /// Samples until it is stopped.
     pub(crate) fn run(mut self) {
+        self.shared.notifier.attach();
+        restart_after_panics(|| {
+            self.samples.clear();
+            self.take_turns();
+        });
+    }
+
+    fn take_turns(&mut self) {
         let shared = Arc::clone(&self.shared);
         let notifier = &shared.notifier;
-        notifier.attach();
         let interval = self.interval();
         let mut idle_samples = 0;
         while !notifier.is_stopped() {
@@ -288,7 +298,7 @@ impl Monitor {
                 continue;
             }
             if hooks_run && let Some(threshold) = self.config.threshold {
-                sample.report_after = sample.report_after.max(duration + threshold);
+                sample.report_after = sample.report_after.max(duration.saturating_add(threshold));
             }
             all_stall_since = all_stall_since.map(|since| since.min(duration));
             if duration >= sample.report_after && shared.others_wait_for(remote) {
@@ -296,7 +306,7 @@ impl Monitor {
             }
         }
         if let (Some(threshold), Some(duration)) = (self.config.threshold, all_stall_since)
-            && duration >= threshold * UNSTARTED_THRESHOLDS
+            && duration >= threshold.saturating_mul(UNSTARTED_THRESHOLDS)
             && shared.has_unstarted()
         {
             for index in 0..shared.workers() {
@@ -322,7 +332,7 @@ impl Monitor {
         let Some(observed) = Observation::observe(&remote.counters, sample.switches, look) else {
             return;
         };
-        sample.report_after = duration * 2;
+        sample.report_after = duration.saturating_mul(2);
         if !mem::replace(&mut sample.is_counted, true) {
             remote.counters.stalls.add(1);
         }
@@ -378,5 +388,32 @@ impl Monitor {
             None => text,
         };
         standard_error::print(format_args!("{text}"));
+    }
+}
+
+/// Calls `run` until it returns. After a panic it continues, as workers rely on the monitor.
+fn restart_after_panics(mut run: impl FnMut()) {
+    while panic::catch_unwind(AssertUnwindSafe(&mut run)).is_err() {
+        standard_error::print(format_args!(
+            "uthread: the monitor has failed, and starts again: please report the message above\n"
+        ));
+        // A stop of the monitor ends the pause.
+        thread::park_timeout(RESTART_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_monitor_that_panics_starts_again() {
+        let mut runs = 0;
+        restart_after_panics(|| {
+            runs += 1;
+            thread::current().unpark();
+            assert!(runs > 2, "on purpose");
+        });
+        assert_eq!(runs, 3);
     }
 }

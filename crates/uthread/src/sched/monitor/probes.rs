@@ -8,18 +8,19 @@ use std::time::{Duration, Instant};
 
 use crate::sched::shared::{Mail, Remote, Shared};
 
-/// When to send the next ones.
+/// When to send probes.
 pub(in crate::sched) struct Probes {
     /// `None` if there are none.
     interval: Option<Duration>,
-    next: Option<Instant>,
+    /// When the last ones were sent.
+    last: Option<Instant>,
 }
 
 impl Probes {
     pub(in crate::sched) fn new(interval: Option<Duration>) -> Probes {
         Probes {
             interval,
-            next: None,
+            last: None,
         }
     }
 
@@ -28,10 +29,11 @@ impl Probes {
         let Some(interval) = self.interval else {
             return;
         };
-        if self.next.is_some_and(|next| now < next) {
+        let since = |last| now.saturating_duration_since(last);
+        if self.last.is_some_and(|last| since(last) < interval) {
             return;
         }
-        self.next = Some(now + interval);
+        self.last = Some(now);
         (0..shared.workers()).for_each(|index| send_to(shared.remote(index)));
     }
 }
