@@ -13,6 +13,7 @@ mod exit;
 mod input;
 mod line_log;
 mod listen;
+mod networks;
 mod notify;
 mod output;
 mod runtime;

@@ -1,12 +1,14 @@
 //! Targets of tunnels, and the list of those that clients may name.
 //!
 //! A name that a pattern allows may resolve to any address, also to one of this machine or of the
-//! network behind it. So such addresses are allowed only if the name is listed in full, or if the
+//! network behind it. So addresses that are not public are allowed only if the name is listed in full, or if the
 //! address itself is in a listed network.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
+
+use crate::networks::{contains, is_public};
 
 /// Longest name of a host (RFC 1035, section 2.3.4).
 const NAME_BYTES_MAX: usize = 253;
@@ -166,12 +168,7 @@ impl Rule {
     fn has_address(&self, address: IpAddr) -> bool {
         match (&self.hosts, address) {
             (Hosts::Any, address) => is_public(address),
-            (Hosts::Network(IpAddr::V4(network), bits), IpAddr::V4(address)) => {
-                (network.to_bits() ^ address.to_bits()).leading_zeros() >= *bits
-            }
-            (Hosts::Network(IpAddr::V6(network), bits), IpAddr::V6(address)) => {
-                (network.to_bits() ^ address.to_bits()).leading_zeros() >= *bits
-            }
+            (Hosts::Network(network, bits), address) => contains(*network, *bits, address),
             _ => false,
         }
     }
@@ -204,28 +201,6 @@ impl AllowList {
 
     fn rules(&self, port: u16) -> impl Iterator<Item = &Rule> {
         self.0.iter().filter(move |rule| rule.has_port(port))
-    }
-}
-
-/// Returns `true` for addresses that the internet routes (the registries of RFC 6890, by their
-/// largest entries).
-fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => {
-            let [first, second, ..] = address.octets();
-            let is_shared = first == 100 && second & 0xc0 == 64;
-            let is_reserved = first == 0 || first >= 240;
-            !(address.is_loopback()
-                || address.is_private()
-                || address.is_link_local()
-                || address.is_multicast()
-                || is_shared
-                || is_reserved)
-        }
-        // Everything else is local, or an address of IPv4 in disguise.
-        IpAddr::V6(address) => {
-            address.segments()[0] & 0xe000 == 0x2000 && address.segments()[0] != 0x2002
-        }
     }
 }
 
@@ -287,6 +262,11 @@ mod tests {
             ("[64:ff9b::7f00:1]:443", false),
             ("[2002:7f00:1::]:443", false),
             ("[::ffff:127.0.0.1]:443", false),
+            ("192.0.0.1:443", false),
+            ("198.18.0.1:443", false),
+            ("203.0.113.1:443", false),
+            ("[2001:0:4136:e378::1]:443", false),
+            ("[2001:db8::1]:443", false),
         ] {
             assert_eq!(allowed(&["*:443"], target), expected, "{target}");
         }
@@ -294,18 +274,24 @@ mod tests {
 
     #[test]
     fn a_name_leads_to_local_addresses_only_if_it_is_listed_in_full() {
-        let local = "127.0.0.1".parse().unwrap();
         let target = "a.lan:80".parse().unwrap();
-        for (rule, expected) in [
-            ("a.lan:80", true),
-            ("a.lan:*", true),
-            ("127.0.0.0/8:80", true),
-            ("*:80", false),
-            ("*.lan:80", false),
-            ("a.lan:81", false),
+        for (local, network) in [
+            ("127.0.0.1", "127.0.0.0/8:80"),
+            ("198.18.0.1", "198.18.0.0/15:80"),
+            ("2001::1", "[2001::]/32:80"),
         ] {
-            let list = AllowList(vec![rule.parse().unwrap()]);
-            assert_eq!(list.allows_at(&target, local), expected, "{rule}");
+            for (rule, expected) in [
+                ("a.lan:80", true),
+                ("a.lan:*", true),
+                (network, true),
+                ("*:80", false),
+                ("*.lan:80", false),
+                ("a.lan:81", false),
+            ] {
+                let list = AllowList(vec![rule.parse().unwrap()]);
+                let is_allowed = list.allows_at(&target, local.parse().unwrap());
+                assert_eq!(is_allowed, expected, "{rule} at {local}");
+            }
         }
     }
 

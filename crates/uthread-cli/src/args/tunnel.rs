@@ -18,8 +18,9 @@ Examples:
 
 Allowed targets:
   HOST:PORT, *.DOMAIN:PORT, *:PORT or NETWORK/BITS:PORT, with * for all ports. A name may resolve to
-  a loopback, private or link-local address only if it is listed in full, or if the address is in a
-  listed network. Such an address itself must be listed, or be in a listed network.
+  a loopback, private, link-local or other address of IANA's special-purpose registries only if it is
+  listed in full, or if the address is in a listed network. Such an address itself must be listed, or
+  be in a listed network.
 
 Responses:
   400, 408, 414, 431  malformed, late or large request    405  not CONNECT
