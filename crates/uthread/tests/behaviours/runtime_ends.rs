@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::fixtures::fiber_or_thread::{InDrop, is_cancelled, park_for_ever};
 use crate::harness::child::child;
 use crate::harness::place::Place;
-use crate::harness::{IN_FIBERS, ON_WORKERS, behaviours};
+use crate::harness::{IN_FIBERS, OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::support::{FREE, HANG, HOUR, eventually};
 use uthread::net::TcpListener;
 use uthread::sync::{Mutex, RwLock, Semaphore};
@@ -32,7 +32,11 @@ behaviours![
             a_runtime_may_be_abandoned_in_a_fiber_of_its_own,
         ]
     ),
-    (ON_WORKERS, [a_report_of_a_stall_may_drop_the_runtime]),
+    (
+        // A spare worker goes on where fibers have thread-local storage of their own.
+        &[OUTSIDE, THREADS, OWN_THREAD],
+        [a_report_of_a_stall_may_drop_the_runtime]
+    ),
 ];
 
 /// Starts a fiber on it that waits until it is cancelled.

@@ -8,9 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{fs, panic, process, thread};
 
+use crate::fixtures::fiber_or_thread::{is_cancelled, park_for_ever};
 use crate::harness::child::{alone, child};
 use crate::harness::place::Place;
 use crate::harness::{ON_ONE_WORKER, OUTSIDE, OWN_THREAD, THREADS, behaviours};
+use crate::own_tls::WITH_OWN_TLS;
 use crate::support::{HANG, eventually};
 use uthread::thread::Builder;
 use uthread::{JoinHandle, Runtime, Stall, StallCause, sleep, spawn, yield_now};
@@ -20,6 +22,10 @@ behaviours![
         // A spare worker goes on where fibers have thread-local storage of their own.
         &[OUTSIDE, THREADS, OWN_THREAD],
         [workers_kept_from_fibers_that_have_not_started_are_named]
+    ),
+    (
+        WITH_OWN_TLS,
+        [a_fiber_that_blocks_beside_a_free_worker_is_no_stall]
     ),
     (
         ON_ONE_WORKER,
@@ -263,6 +269,18 @@ fn a_fiber_that_computes_alone_disturbs_nobody(place: Place) {
     assert_eq!(runtime.metrics().total().stalls, 0);
     drop(runtime);
     assert_eq!(stalls.try_recv().ok(), None);
+}
+
+/// Blocks a worker while another fiber lives, which any other worker would run.
+fn a_fiber_that_blocks_beside_a_free_worker_is_no_stall(place: Place) {
+    let (runtime, stalls) = watched(place);
+    let other = runtime.spawn(park_for_ever);
+    let blocking = runtime.spawn(|| thread::sleep(20 * THRESHOLD));
+    blocking.join().unwrap();
+    assert_eq!(runtime.metrics().total().stalls, 0);
+    assert_eq!(stalls.try_recv().ok(), None);
+    drop(runtime);
+    assert!(is_cancelled(other));
 }
 
 fn fibers_that_wait_are_no_stall(place: Place) {

@@ -301,13 +301,18 @@ impl Monitor {
                 sample.report_after = sample.report_after.max(duration.saturating_add(threshold));
             }
             all_stall_since = all_stall_since.map(|since| since.min(duration));
-            if duration >= sample.report_after && shared.others_wait_for(remote) {
+            if !shared.is_migrating()
+                && duration >= sample.report_after
+                && shared.others_wait_for(remote)
+            {
                 self.record_stall(index, duration);
             }
         }
         if let (Some(threshold), Some(duration)) = (self.config.threshold, all_stall_since)
-            && duration >= threshold.saturating_mul(UNSTARTED_THRESHOLDS)
-            && shared.has_unstarted()
+            && (duration >= threshold.saturating_mul(UNSTARTED_THRESHOLDS)
+                && shared.has_unstarted()
+                // Any other worker would run them.
+                || shared.is_migrating() && shared.others_wait_for(shared.remote(0)))
         {
             for index in 0..shared.workers() {
                 let Sample {
