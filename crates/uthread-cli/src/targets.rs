@@ -1,8 +1,8 @@
 //! Targets of tunnels, and the list of those that clients may name.
 //!
 //! A name that a pattern allows may resolve to any address, also to one of this machine or of the
-//! network behind it. So addresses that are not public are allowed only if the name is listed in full, or if the
-//! address itself is in a listed network.
+//! network behind it. So addresses that are not public are allowed only if the name is listed in
+//! full, or if the address itself is in a listed network.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
