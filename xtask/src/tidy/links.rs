@@ -1,4 +1,5 @@
-//! Checks that relative links in the documentation lead to existing files.
+//! Checks that relative links in the documentation lead to existing files, and names of internal
+//! modules of the library to modules.
 
 use pulldown_cmark::{Event, Parser, Tag};
 
@@ -9,6 +10,13 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in tree.files().filter(|(path, _)| path.ends_with(".md")) {
         for (event, range) in Parser::new(text).into_offset_iter() {
+            if let Event::Code(code) = &event
+                && !leads_to_module(tree, code)
+            {
+                let what = format!("`{code}` is no module");
+                let line = line_at(text, range.start);
+                findings.push(Finding::new(path, line, what, "correct the path"));
+            }
             let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event
             else {
                 continue;
@@ -30,6 +38,27 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Returns `false` if this is the path of a module of an internal layer, or of an item in one, that
+/// does not exist.
+fn leads_to_module(tree: &Tree, code: &str) -> bool {
+    const INTERNAL: [&str; 7] = [
+        "driver", "fiber", "pool", "resource", "sched", "stack", "tls",
+    ];
+    let segments: Vec<_> = code.split("::").collect();
+    let is_name =
+        |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    if segments.len() < 2 || !INTERNAL.contains(&segments[0]) || !segments.iter().all(is_name) {
+        return true;
+    }
+    let exists = |segments: &[&str]| {
+        let path = format!("crates/uthread/src/{}", segments.join("/"));
+        tree.exists(&format!("{path}.rs")) || tree.exists(&format!("{path}/mod.rs"))
+    };
+    // The last segment may be a function.
+    let (_, module) = segments.split_last().expect("there are two segments");
+    exists(&segments) || module.len() > 1 && exists(module)
 }
 
 fn is_url(target: &str) -> bool {
@@ -84,6 +113,27 @@ mod tests {
             &good,
             ("a.md", "\n![x](/docs/b/e.svg)\n"),
             &["a.md:2: the link to /docs/b/e.svg leads"],
+        );
+    }
+
+    #[test]
+    fn a_path_of_a_module_leads_to_it() {
+        let good = [
+            ("crates/uthread/src/sched/mod.rs", ""),
+            ("crates/uthread/src/sched/idle.rs", ""),
+            (
+                "a.md",
+                "`sched::idle` `sched::idle::wake` `std::fs` `sched::Idle` `sched`",
+            ),
+        ];
+        plant(
+            check,
+            &good,
+            ("a.md", "\n`sched::sleep`\n`sched::sleep::wake`\n"),
+            &[
+                "a.md:2: `sched::sleep` is no",
+                "a.md:3: `sched::sleep::wake` is no",
+            ],
         );
     }
 }

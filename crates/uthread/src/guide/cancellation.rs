@@ -1,6 +1,8 @@
 //! [`JoinHandle::cancel`]: crate::JoinHandle::cancel
 //! [`timeout`]: crate::timeout
 //! [`deadline`]: crate::time::deadline
+//! [`try_timeout`]: crate::time::try_timeout
+//! [`JoinHandle::join_timeout`]: crate::JoinHandle::join_timeout
 //! [`TimedOut`]: std::io::ErrorKind::TimedOut
 //! [`try_scope`]: crate::try_scope
 //! [`Runtime`]: crate::Runtime#dropping

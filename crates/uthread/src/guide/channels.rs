@@ -13,6 +13,8 @@
 //! [`changed(&mut receiver)`]: crate::sync::select::changed
 //! [`readable(&socket)`]: crate::sync::select::readable
 //! [`writable(&socket)`]: crate::sync::select::writable
+//! [`ended(&mut handle)`]: crate::sync::select::ended
+//! [Signals]: crate::signal::Signals
 //! [`after(duration)`]: crate::sync::select::after
 //! [`at(instant)`]: crate::sync::select::at
 //! [`tick(&mut interval)`]: crate::sync::select::tick

@@ -5,7 +5,7 @@
 //! [`TimedOut`]: std::io::ErrorKind::TimedOut
 //! [`TcpStream::set_read_timeout`]: crate::net::TcpStream::set_read_timeout
 //! [`TcpListener::shutdown`]: crate::net::TcpListener::shutdown
-//! [cancel]: crate::JoinHandle::cancel
+//! [`serve_with_grace`]: crate::net::serve_with_grace
 //! [cancellation]: super::cancellation
 //! [`uthread::sync`]: crate::sync
 //! [blocking]: super::blocking
