@@ -16,9 +16,9 @@ use super::OpenOptions;
 use crate::op::fs::FileOperation;
 use crate::op::{self, Operation, buffers};
 use crate::resource::descriptor::{Descriptor, FdState, impl_has_fd_state};
-use crate::sched::caller::{self, wait};
-use crate::sched::features::offload;
+use crate::sched::caller;
 use crate::sched::features::ticket_lock::{Ticket, TicketLock};
+use crate::sched::features::{file_calls, offload};
 
 /// An open file; the counterpart of [`std::fs::File`].
 ///
@@ -210,11 +210,10 @@ impl File {
     }
 
     fn sync(&self, data_only: bool) -> io::Result<()> {
-        let mut operation = Operation::File(FileOperation::Sync {
+        perform(FileOperation::Sync {
             file: self.descriptor(),
             data_only,
-        });
-        wait::perform(&mut operation, None)?;
+        })?;
         Ok(())
     }
 
@@ -451,7 +450,7 @@ fn has_contents(metadata: &Metadata) -> bool {
 }
 
 fn perform(operation: FileOperation<'_>) -> io::Result<usize> {
-    Ok(wait::perform(&mut Operation::File(operation), None)? as usize)
+    Ok(file_calls::perform(&mut Operation::File(operation))? as usize)
 }
 
 impl Read for &File {

@@ -12,7 +12,7 @@ use rustix::fs::{OFlags, ResolveFlags};
 use super::File;
 use crate::op::Operation;
 use crate::op::fs::{FileOperation, OpenHow};
-use crate::sched::caller::wait;
+use crate::sched::features::file_calls;
 
 /// Permissions of a new file, before the umask is applied.
 const MODE_DEFAULT: u32 = 0o666;
@@ -294,7 +294,7 @@ pub(super) fn open(
         path: &path,
         how,
     });
-    let result = wait::perform(&mut operation, None)?;
+    let result = file_calls::perform(&mut operation)?;
     let mut file = File::from(operation.descriptor(result));
     file.state.set_direct(is_direct);
     Ok(file)

@@ -10,6 +10,7 @@ use crate::op::net::{self, SocketOperation};
 use crate::op::{Operation, buffers};
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::caller::wait;
+use crate::sched::features::file_calls;
 
 /// An owned descriptor without a file position.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ impl Read for &Stream {
             buffers: &mut buffers::to_fill(buffers),
             offset: None,
         });
-        Ok(wait::perform(&mut operation, None)? as usize)
+        Ok(file_calls::perform(&mut operation)? as usize)
     }
 }
 
@@ -67,7 +68,7 @@ impl Write for &Stream {
             buffers: &mut buffers::to_empty(buffers),
             offset: None,
         });
-        Ok(wait::perform(&mut operation, None)? as usize)
+        Ok(file_calls::perform(&mut operation)? as usize)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -103,7 +104,7 @@ pub(super) fn read(file: Descriptor<'_>, buffer: &mut [u8]) -> io::Result<usize>
         buffer,
         offset: None,
     });
-    Ok(wait::perform(&mut operation, None)? as usize)
+    Ok(file_calls::perform(&mut operation)? as usize)
 }
 
 /// Writes as many bytes as there is space for, waiting while there is none.
@@ -113,7 +114,7 @@ pub(super) fn write(file: Descriptor<'_>, buffer: &[u8]) -> io::Result<usize> {
         buffer,
         offset: None,
     });
-    Ok(wait::perform(&mut operation, None)? as usize)
+    Ok(file_calls::perform(&mut operation)? as usize)
 }
 
 /// Implements the traits that the `std` counterpart of a type around [`Stream`] has.

@@ -1,7 +1,7 @@
 //! Opening, reading and closing a file by one submission.
 
 use std::ffi::CStr;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use rustix::fs::{CWD, ResolveFlags};
 
 use super::submit::perform;
 use crate::fs::{self, Dir, File, OpenOptions};
+use crate::op;
 use crate::op::fs::{CURRENT_POSITION, OpenHow};
 use crate::op::raw::RawRequest;
 use crate::op::transfer_length;
@@ -41,10 +42,14 @@ use crate::sched::features::ring;
 /// ```
 pub fn read_file<P: AsRef<Path>>(path: P, buffer: &mut [u8]) -> io::Result<usize> {
     let path = path.as_ref();
-    match ring::reserve_file() {
-        Some(slot) => read_at_once(CWD, &fs::kernel_path(path)?, FROM_ANYWHERE, buffer, slot),
-        None => read(File::open(path)?, buffer),
+    if let Some(slot) = ring::reserve_file() {
+        let name = fs::kernel_path(path)?;
+        let result = read_at_once(CWD, &name, FROM_ANYWHERE, buffer, slot);
+        if !was_cancelled(&result) {
+            return result;
+        }
     }
+    read(File::open(path)?, buffer)
 }
 
 /// Reads the beginning of a file beneath `directory` into `buffer` and returns the number of bytes
@@ -81,7 +86,8 @@ pub fn read_file_beneath<P: AsRef<Path>>(
     if let Some(slot) = ring::reserve_file() {
         let name = fs::kernel_path(path)?;
         let result = read_at_once(directory.as_fd(), &name, FROM_BENEATH, buffer, slot);
-        if !matches!(&result, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+        let is_disturbed = matches!(&result, Err(error) if error.kind() == ErrorKind::WouldBlock);
+        if !is_disturbed && !was_cancelled(&result) {
             return result;
         }
     }
@@ -89,11 +95,17 @@ pub fn read_file_beneath<P: AsRef<Path>>(
     read(file, buffer)
 }
 
+/// Returns `true` if the chain was cancelled. Unless the caller was, and is refused the next call,
+/// the kernel has no thread for the chain.
+fn was_cancelled(result: &io::Result<usize>) -> bool {
+    matches!(result, Err(error) if error.raw_os_error() == Some(op::CANCELLED))
+}
+
 /// Reads once, without a ring or if its file table is full.
 fn read(mut file: File, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match file.read(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             result => return result,
         }
     }

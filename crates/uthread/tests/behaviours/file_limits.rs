@@ -1,6 +1,6 @@
 //! Files at the limits: of the file system, of the process, of numbers.
 
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
@@ -11,12 +11,13 @@ use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours, lacks};
 use crate::support::errno;
 use crate::support::signals::ignore_long_files;
+use crate::support::users::{become_ordinary_user, forbid_threads};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::tempdir;
 use uthread::fs::{self, File, OpenOptions};
-use uthread::sleep;
+use uthread::{ring, sleep};
 
 behaviours![(
     EVERYWHERE,
@@ -27,6 +28,7 @@ behaviours![(
         beyond_the_limit_of_the_process_writes_are_short_and_then_refused,
         on_a_full_file_system_writes_are_short_and_then_refused,
         without_descriptors_only_what_needs_one_is_refused,
+        without_threads_files_are_opened_written_and_read,
         files_of_the_kernel_are_read_in_pieces_and_whole,
         the_position_moves_also_without_the_page_cache
     ]
@@ -196,6 +198,31 @@ fn without_descriptors_only_what_needs_one_is_refused(place: Place) {
             for result in done {
                 result.unwrap();
             }
+        });
+    });
+}
+
+/// Catches requests that fail as the kernel can start no thread for them, and cancels them.
+fn without_threads_files_are_opened_written_and_read(place: Place) {
+    alone(|| {
+        become_ordinary_user();
+        let directory = tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        place.run(|| {
+            forbid_threads();
+            let file = File::create_new(at("file")).unwrap();
+            (&file).write_all(b"te").unwrap();
+            file.write_all_at(b"xt", 2).unwrap();
+            file.sync_all().unwrap();
+            fs::copy(at("file"), at("copy")).unwrap();
+            let mut appended = OpenOptions::new().append(true).open(at("copy")).unwrap();
+            let parts = [b"and ", b"more"].map(|part| IoSlice::new(part));
+            assert_eq!(appended.write_vectored(&parts).unwrap(), 8);
+            assert_eq!(fs::read(at("copy")).unwrap(), b"textand more");
+            // Not found without waiting.
+            let mut name = [0; 64];
+            let length = ring::read_file("/proc/self/comm", &mut name).unwrap();
+            assert!(name[..length].ends_with(b"\n"));
         });
     });
 }

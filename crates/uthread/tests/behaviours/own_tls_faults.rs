@@ -2,10 +2,10 @@
 //! fiber is neither lost nor used with old values.
 
 use std::ffi::{CString, c_int, c_void};
+use std::mem;
 use std::process::Command;
-use std::{mem, thread};
 
-use rustix::process::{Resource, Rlimit, getrlimit, getuid, setrlimit};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tempfile::tempdir;
 
 use crate::harness::behaviours;
@@ -13,6 +13,7 @@ use crate::harness::child::{alone, run_alone};
 use crate::harness::place::Place;
 use crate::own_tls::WITH_OWN_TLS;
 use crate::support::HOUR;
+use crate::support::users::{become_ordinary_user, forbid_threads};
 use uthread::{scope, sleep, spawn};
 
 behaviours![(
@@ -24,20 +25,6 @@ behaviours![(
 )];
 
 const FIBERS: usize = 200;
-
-/// Makes the limit of threads hold for this process, which does not hold for root.
-#[allow(unsafe_code, reason = "the user of all threads")]
-fn become_ordinary_user() {
-    const ORDINARY: u32 = 54321;
-    let user = getuid();
-    let user = if user.is_root() {
-        ORDINARY
-    } else {
-        user.as_raw()
-    };
-    // SAFETY: the call changes the user of all threads, none of which is a fiber.
-    assert_eq!(unsafe { libc::setresuid(user, user, user) }, 0);
-}
 
 /// Starts fibers that wait, and returns when all do.
 fn start_sleepers(runtime: &uthread::Runtime) {
@@ -57,12 +44,7 @@ fn a_runtime_ends_where_no_thread_can_start(place: Place) {
         let runtime = place.runtime();
         start_sleepers(&runtime);
         let limit = getrlimit(Resource::Nproc);
-        let none = Rlimit {
-            current: Some(0),
-            ..limit
-        };
-        setrlimit(Resource::Nproc, none).unwrap();
-        assert!(thread::Builder::new().spawn(|| ()).is_err());
+        forbid_threads();
         drop(runtime);
         setrlimit(Resource::Nproc, limit).unwrap();
         // Not on the same addresses.

@@ -222,7 +222,7 @@ fn open_without_waiting(
 }
 
 /// Performs the rest of an operation, of which `done` bytes are done. May block.
-pub(super) fn block(operation: &mut FileOperation<'_>, done: usize) -> rustix::io::Result<u32> {
+pub(crate) fn block(operation: &mut FileOperation<'_>, done: usize) -> rustix::io::Result<u32> {
     if let FileOperation::Open {
         directory,
         path,

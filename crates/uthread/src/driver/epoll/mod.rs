@@ -29,6 +29,7 @@ use rustix::event::epoll::{self, CreateFlags};
 use rustix::io::Errno;
 
 use self::file::Attempt;
+pub(crate) use self::file::block;
 use self::returned::Returned;
 use super::eventfd::Eventfd;
 use super::latest::Latest;

@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! | --- | --- |
+//! | [`file_calls`] | calls on files, also where the kernel has no thread for a request |
 //! | [`readiness`] | waiting for descriptors beside wake-ups |
 //! | [`multishot_queue`] | completions of a multishot operation, until they are taken |
 //! | [`thread_ends`] | waiting for the end of a fiber's thread |
@@ -12,6 +13,7 @@
 //! | [`fork`] | the state of a fiber in a child made by `fork` |
 
 pub(crate) mod dedicated;
+pub(crate) mod file_calls;
 pub(crate) mod fork;
 pub(crate) mod multishot_queue;
 pub(crate) mod offload;

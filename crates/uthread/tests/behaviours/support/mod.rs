@@ -11,6 +11,7 @@ pub(crate) mod ready;
 pub(crate) mod requests;
 pub(crate) mod signals;
 pub(crate) mod standard;
+pub(crate) mod users;
 
 use std::io::{self, Read, Write};
 use std::net::{self, SocketAddr};
