@@ -5,7 +5,6 @@
 //! some time afterwards.
 
 use std::collections::HashMap;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use uthread::sync::OnceLock;
 use uthread::{spawn, timeout};
 
 use super::failure::Failure;
+use super::race;
 use crate::args::TunnelArgs;
 use crate::targets::{AllowList, Host, Target};
 
@@ -60,7 +60,7 @@ impl Connector {
         }
     }
 
-    /// Connects to the first address of the target that accepts, within the time for all of it.
+    /// Connects to the address of the target that accepts first, within the time for all of it.
     pub(crate) fn connect(&self, target: &Target) -> Result<(TcpStream, SocketAddr), Failure> {
         if let Some(allowed) = &self.allowed
             && !allowed.allows(target)
@@ -77,22 +77,8 @@ impl Connector {
             None => true,
         };
         let addresses: Vec<_> = found.into_iter().filter(is_allowed).collect();
-        let mut failure = Failure::NotAllowed;
-        for (at, &address) in addresses.iter().enumerate() {
-            let address = SocketAddr::new(address, target.port);
-            // An address that does not answer leaves time for the others.
-            let left = (addresses.len() - at) as u32;
-            let time = deadline.saturating_duration_since(Instant::now()) / left;
-            if time.is_zero() {
-                return Err(Failure::TimedOut(address));
-            }
-            failure = match TcpStream::connect_timeout(&address, time) {
-                Ok(stream) => return Ok((stream, address)),
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => Failure::TimedOut(address),
-                Err(error) => Failure::Refused(address, error),
-            };
-        }
-        Err(failure)
+        let time_left = deadline.saturating_duration_since(Instant::now());
+        race::connect_first(addresses, target.port, time_left)
     }
 
     fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, Failure> {

@@ -2,15 +2,16 @@
 //! to one target.
 //!
 //! A connection has a fiber, which reads the request (`handshake`), resolves and connects
-//! (`connect`), and relays (`relay`) with a second fiber for the other direction. Other fibers end
-//! what is idle or open for too long (`open`), and serve the counters. Every step is plain blocking
-//! code; its deadline is that of the block around it.
+//! (`connect`, `race`), and relays (`relay`) with a second fiber for the other direction. Other
+//! fibers end what is idle or open for too long (`open`), and serve the counters. Every step is
+//! plain blocking code; its deadline is that of the block around it.
 
 mod connect;
 mod counters;
 mod failure;
 mod handshake;
 mod open;
+mod race;
 mod record;
 mod relay;
 
@@ -170,24 +171,39 @@ fn welcome(server: &Arc<Server>, stream: Stream, client: Client) {
 
 /// Runs one connection from its first byte to its end.
 fn connection(server: &Server, client: &Stream, admitted: &Admitted) {
-    let mut record = record::Record::new(admitted);
-    record.end = match tunnel(server, client, admitted, &mut record) {
+    let mut recorded = Recorded {
+        server,
+        record: record::Record::new(admitted),
+    };
+    let record = &mut recorded.record;
+    let ended = || admitted.progress.ended.get().copied();
+    record.end = match tunnel(server, client, admitted, record) {
         Ok(()) if record.failure.is_some() => "refused",
         Ok(()) => "closed",
-        Err(error) => admitted
-            .progress
-            .ended
-            .get()
-            .copied()
-            .unwrap_or_else(|| record::cause(&error)),
+        Err(error) => ended().unwrap_or_else(|| record::cause(&error)),
     };
-    // A connection that was ended still has its line.
-    shield(|| {
-        server.counters.end(&record);
-        if let Some(log) = &server.log {
-            log.append(&record);
+}
+
+/// Counts and logs a connection when it ends, also if it is cancelled in a call without an error
+/// value, such as the wait for a name.
+struct Recorded<'a> {
+    server: &'a Server,
+    record: record::Record<'a>,
+}
+
+impl Drop for Recorded<'_> {
+    fn drop(&mut self) {
+        let ended = self.record.admitted.progress.ended.get();
+        if self.record.end.is_empty() {
+            self.record.end = ended.copied().unwrap_or("error");
         }
-    });
+        shield(|| {
+            self.server.counters.end(&self.record);
+            if let Some(log) = &self.server.log {
+                log.append(&self.record);
+            }
+        });
+    }
 }
 
 fn tunnel(

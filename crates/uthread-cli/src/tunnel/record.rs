@@ -16,7 +16,7 @@ use crate::targets::Target;
 
 #[derive(Debug)]
 pub(crate) struct Record<'a> {
-    admitted: &'a Admitted,
+    pub(super) admitted: &'a Admitted,
     pub(crate) target: Option<Target>,
     pub(crate) address: Option<SocketAddr>,
     /// `None` if the client has not been told one.
