@@ -382,15 +382,14 @@ fn connections_are_spread_over_the_workers(place: Place) {
         counts
     };
     // To the others, a worker that has no CPU for a millisecond is stuck, and they take over some
-    // of its connections. Even on a busy machine, this affects few attempts; without the spreading,
-    // few are even.
+    // of its connections. Even on a busy machine, this leaves a third to each in most attempts;
+    // without the spreading, few are so even.
     let spreads = |accept: &dyn Fn() -> HashMap<Pid, usize>| {
         const MOST: usize = 5;
         let (mut even, mut uneven) = (0, Vec::new());
         while even < MOST {
             let counts = accept();
-            let each = CONNECTIONS / counts.len();
-            if counts.len() > 1 && counts.values().all(|count| *count == each) {
+            if counts.len() > 1 && counts.values().all(|count| 3 * count >= CONNECTIONS) {
                 even += 1;
             } else {
                 uneven.push(counts);
