@@ -65,7 +65,7 @@ const STEPS: [Step; 6] = [
     },
     Step {
         name: "tests",
-        arguments: &["test"],
+        arguments: &["test", "--no-fail-fast"],
         variables: &[
             ("UTHREAD_EXHAUSTIVE", "1"),
             ("UTHREAD_SEEDS", "1000"),

@@ -20,7 +20,7 @@ fn repository(name: &str, a: &str) -> PathBuf {
         ("Cargo.lock", ""),
         (
             "README.md",
-            "    cargo run --release -- serve .\n    cargo test\n    uthread port --main src\n",
+            "    cargo run --release -- serve .\n    cargo test --no-fail-fast\n    uthread port --main src\n",
         ),
         (
             "crates/uthread/src/guide/porting.md",

@@ -4,7 +4,7 @@
 use super::Finding;
 use super::tree::Tree;
 
-const TEST: &str = "cargo test";
+const TEST: &str = "cargo test --no-fail-fast";
 
 const CI: &str = "cargo xtask ci";
 
@@ -70,7 +70,7 @@ mod tests {
             check,
             &good,
             ("README.md", &all.replace(TEST, "")),
-            &["README.md:1: the command `cargo test`"],
+            &["README.md:1: the command `cargo test --no-fail-fast`"],
         );
         for (path, text) in [("README.md", &all), (guide, &ported)] {
             let other = text.replace(PORT, "uthread port src");
@@ -80,7 +80,7 @@ mod tests {
         plant(
             check,
             &good,
-            (".ci/run", "cargo test\n"),
+            (".ci/run", "cargo test --no-fail-fast\n"),
             &[".ci/run:1: the command `cargo xtask ci`"],
         );
     }
