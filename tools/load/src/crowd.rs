@@ -36,6 +36,8 @@ const OPEN_FILES_PER_WORKER: u64 = 8;
 /// Stack size of a fiber, the minimum of the runtime: the deepest calls format a message, and there
 /// may be 30,000 fibers.
 const STACK_BYTES: usize = 64 * 1024;
+/// Bytes of the first response to read at once.
+const PIECE_BYTES: usize = 16 * 1024;
 /// Maximum size of the first response, which is kept to compare all others with it.
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -347,7 +349,7 @@ fn first_body(
     link::send(stream, request)?;
     let mut received = Vec::new();
     let (mut rest, mut content) = (None, Vec::new());
-    let mut piece = vec![0; http::HEAD_BYTES_MAX];
+    let mut piece = vec![0; PIECE_BYTES];
     let begin = Instant::now();
     loop {
         if rest.is_none()

@@ -8,12 +8,14 @@ use httparse::{Header, ParserConfig, Response, Status};
 use crate::chunked::Chunked;
 use crate::failure::{Failure, Kind};
 
-/// Servers send a quarter of this; nginx accepts no longer head from an upstream server.
-pub(crate) const HEAD_BYTES_MAX: usize = 8 * 1024;
+/// Maximum size of the head of a response, with those of interim responses before it: curl's limit.
+const HEAD_BYTES_MAX: usize = 300 * 1024;
 /// Initial room for a head in a connection's buffer, which grows if necessary.
 pub(crate) const HEAD_BYTES_USUAL: usize = 512;
-/// Servers send about ten; four times the most that was seen.
-const FIELDS_MAX: usize = 64;
+/// Fields for which the stack has room: servers send about ten.
+const FIELDS_USUAL: usize = 64;
+/// Maximum number of fields of a head: curl's limit.
+const FIELDS_MAX: usize = 5000;
 
 /// The decision of the server to keep or close the connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,45 +66,77 @@ pub(crate) struct Accepted {
     pub(crate) is_head: bool,
 }
 
-/// Parses the head at the start of `received`; returns `None` if it is incomplete.
+/// Parses the head at the start of `received`, after those of interim responses (RFC 9110, section
+/// 15.2), which it includes; returns `None` if it is incomplete.
 pub(crate) fn parse_head(received: &[u8], accepted: &Accepted) -> Result<Option<Head>, Failure> {
-    let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; FIELDS_MAX];
+    let mut interim_bytes = 0;
+    loop {
+        let rest = &received[interim_bytes..];
+        let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; FIELDS_USUAL];
+        let mut parsed = parse_one(rest, &mut fields, accepted);
+        if let Err(httparse::Error::TooManyHeaders) = parsed {
+            parsed = parse_one(rest, &mut vec![MaybeUninit::uninit(); FIELDS_MAX], accepted);
+        }
+        let too_long = || wrong(format!("the head is longer than {HEAD_BYTES_MAX} bytes"));
+        match parsed {
+            Ok(One::Partial) if received.len() < HEAD_BYTES_MAX => return Ok(None),
+            Ok(One::Partial) => return Err(too_long()),
+            Ok(One::Interim(bytes)) => interim_bytes += bytes,
+            Ok(One::Final(head)) => {
+                let head = head?;
+                let bytes = interim_bytes + head.bytes;
+                return if bytes <= HEAD_BYTES_MAX {
+                    Ok(Some(Head { bytes, ..head }))
+                } else {
+                    Err(too_long())
+                };
+            }
+            Err(error) => {
+                let begin = String::from_utf8_lossy(&rest[..rest.len().min(40)]);
+                return Err(wrong(format!(
+                    "not an HTTP response: {error}, in {begin:?}"
+                )));
+            }
+        }
+    }
+}
+
+/// One head of a response.
+enum One {
+    Partial,
+    /// An interim response of this size, such as 100 and 103: another one follows.
+    Interim(usize),
+    Final(Result<Head, Failure>),
+}
+
+fn parse_one<'a>(
+    received: &'a [u8],
+    fields: &mut [MaybeUninit<Header<'a>>],
+    accepted: &Accepted,
+) -> Result<One, httparse::Error> {
     let mut response = Response::new(&mut []);
-    let parsed = ParserConfig::default().parse_response_with_uninit_headers(
-        &mut response,
-        received,
-        &mut fields,
-    );
-    let bytes = match parsed {
-        Ok(Status::Complete(bytes)) if bytes <= HEAD_BYTES_MAX => bytes,
-        Ok(Status::Partial) if received.len() < HEAD_BYTES_MAX => return Ok(None),
-        Ok(_) => {
-            return Err(wrong(format!(
-                "the head is longer than {HEAD_BYTES_MAX} bytes"
-            )));
-        }
-        Err(error) => {
-            let begin = String::from_utf8_lossy(&received[..received.len().min(40)]);
-            return Err(wrong(format!(
-                "not an HTTP response: {error}, in {begin:?}"
-            )));
-        }
+    let parsed =
+        ParserConfig::default().parse_response_with_uninit_headers(&mut response, received, fields);
+    let Status::Complete(bytes) = parsed? else {
+        return Ok(One::Partial);
     };
     let code = response.code.unwrap_or_default();
+    // After 101, the connection is one of another protocol.
+    if matches!(code, 100 | 102..200) {
+        return Ok(One::Interim(bytes));
+    }
     if !accepted.statuses.contains(&code) {
         let reason = response.reason.unwrap_or_default();
-        return Err(Failure::new(
-            Kind::Status,
-            format!("status {code} {reason}"),
-        ));
+        let text = format!("status {code} {reason}");
+        return Ok(One::Final(Err(Failure::new(Kind::Status, text))));
     }
-    let has_body = !accepted.is_head && !matches!(code, 100..200 | 204 | 304);
-    let (body, closes) = frame(response.headers, response.version == Some(0), has_body)?;
-    Ok(Some(Head {
+    let has_body = !accepted.is_head && !matches!(code, 204 | 304);
+    let framed = frame(response.headers, response.version == Some(0), has_body);
+    Ok(One::Final(framed.map(|(body, closes)| Head {
         bytes,
         body,
         closes: Closes(closes),
-    }))
+    })))
 }
 
 /// Returns the framing of the body, and whether the connection ends with it.
@@ -220,6 +254,41 @@ mod tests {
     }
 
     #[test]
+    fn interim_responses_are_parts_of_the_head() {
+        let interim =
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n";
+        let whole = format!("{interim}HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
+        for end in 0..whole.len() {
+            let found = parse_head(&whole.as_bytes()[..end], &ok());
+            assert_eq!(found, Ok(None), "{end}");
+        }
+        let head = parse_head(format!("{whole}hello").as_bytes(), &ok()).unwrap();
+        let head = head.unwrap();
+        assert_eq!((head.bytes, head.body), (whole.len(), Body::Length(5)));
+    }
+
+    #[test]
+    fn large_heads_are_parsed_like_curl_does() {
+        let check = |fields: String, expected: Result<u64, &str>| {
+            let head = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 5\r\n\r\n");
+            match (parse_head(head.as_bytes(), &ok()), expected) {
+                (Ok(Some(head)), Ok(bytes)) => assert_eq!(head.body, Body::Length(bytes)),
+                (Err(failure), Err(words)) => assert!(failure.text.contains(words), "{failure:?}"),
+                (found, _) => panic!("{found:?}"),
+            }
+        };
+        check(format!("A: {}\r\n", "x".repeat(20_000)), Ok(5));
+        check(format!("A: {}\r\n", "x".repeat(200_000)), Ok(5));
+        check("A: b\r\n".repeat(FIELDS_USUAL), Ok(5));
+        check("A: b\r\n".repeat(FIELDS_MAX - 1), Ok(5));
+        check("A: b\r\n".repeat(FIELDS_MAX), Err("headers"));
+        check(
+            format!("A: {}\r\n", "x".repeat(HEAD_BYTES_MAX)),
+            Err("longer"),
+        );
+    }
+
+    #[test]
     fn uncheckable_responses_are_errors_with_a_reason() {
         let check = |received: &[u8], kind, reason: &str| {
             let failure = parse_head(received, &ok()).unwrap_err();
@@ -255,6 +324,10 @@ mod tests {
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
             check(head.as_bytes(), Kind::Wrong, "Content-Length");
         }
+        let switch = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n";
+        check(switch, Kind::Status, "101");
+        let interim = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(HEAD_BYTES_MAX / 25 + 1);
+        check(&interim, Kind::Wrong, "longer");
         let endless = [
             b"HTTP/1.1 200 OK\r\nA: ".as_slice(),
             &[b'x'; HEAD_BYTES_MAX],

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-use super::{assert_all_right, errors, load, report};
+use super::{assert_all_right, errors, load, read_request, report, server};
 
 /// Serves `POST` requests with a body of 5 bytes by chunks that change from response to response,
 /// and all others by 404.
@@ -79,4 +79,20 @@ fn a_dynamic_server_is_loaded_with_requests_of_any_kind() {
     assert_eq!(refused.status.code(), Some(2));
     let text = String::from_utf8(refused.stderr).unwrap();
     assert!(text.contains("\"nothing\" is no header field"), "{text}");
+}
+
+#[test]
+fn a_server_may_send_interim_responses_and_large_heads() {
+    let address = server(|stream| {
+        let large = "Set-Cookie: 0123456789\r\n".repeat(500);
+        let response = format!(
+            "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\n{large}Content-Length: 2\r\n\r\nok"
+        );
+        loop {
+            read_request(stream)?;
+            stream.write_all(response.as_bytes())?;
+        }
+    });
+    let report = report("http", &address, &["--connections=2"], 0);
+    assert_all_right(&report);
 }

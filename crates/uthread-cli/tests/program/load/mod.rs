@@ -300,15 +300,23 @@ fn a_server_that_closes_is_reported_and_connected_to_again() {
     }
 }
 
+/// Reads a request without a body.
+fn read_request(stream: &mut TcpStream) -> io::Result<()> {
+    let mut request = Vec::new();
+    let mut piece = [0; 1024];
+    while !request.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut piece)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => request.extend_from_slice(&piece[..count]),
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn a_server_that_announces_the_end_of_a_connection_is_no_error() {
     let address = server(|stream| {
-        let mut request = Vec::new();
-        let mut piece = [0; 1024];
-        while !request.ends_with(b"\r\n\r\n") {
-            let count = stream.read(&mut piece)?;
-            request.extend_from_slice(&piece[..count]);
-        }
+        read_request(stream)?;
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
     });
     let report = report("http", &address, &["--connections=2"], 0);
