@@ -25,7 +25,6 @@ use crate::drive::Drive;
 use crate::failure::{Failure, Kind};
 use crate::link::{self, Flight, Inbound, Link};
 use crate::pacer::Pacer;
-use crate::schedule::Schedule;
 use crate::task::Slot;
 
 /// Maximum number of messages to send before looking at responses, if more are due: few, so that no
@@ -79,12 +78,12 @@ pub(crate) fn pace<'scope>(
     scope: &'scope Scope<'scope, '_>,
     drive: &'scope Drive<'_>,
     pacer: &Pacer,
-    schedule: Schedule,
+    dues: impl Iterator<Item = Instant>,
     lines: &'scope [Mutex<Line>],
 ) {
     let mut message = Vec::new();
     let mut burst = 0;
-    for (due, line) in schedule.zip(lines.iter().cycle()) {
+    for (due, line) in dues.zip(lines.iter().cycle()) {
         let mut now = Instant::now();
         while due > now {
             if drive.clock.is_over(due) {

@@ -33,8 +33,7 @@ pub enum Pattern {
         /// Requests in flight per connection.
         depth: NonZeroUsize,
     },
-    /// Sends when a request is due, by a Poisson process, whether or not earlier ones were
-    /// answered.
+    /// Sends when a request is due, at random times, whether or not earlier ones were answered.
     Open {
         /// Requests per second, over all connections.
         per_second: NonZeroU64,

@@ -8,6 +8,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use uthread::scope;
 use uthread::sync::Mutex;
@@ -20,7 +21,7 @@ use crate::failure::{Failure, Kind};
 use crate::open::{self, Line};
 use crate::pacer::Pacer;
 use crate::plan::Pattern;
-use crate::schedule::Schedule;
+use crate::schedule::schedule;
 use crate::tally::Tally;
 use crate::task::{Slot, Task};
 use crate::usage::Usage;
@@ -88,13 +89,8 @@ pub(crate) fn run(
     let usage = match task.pattern {
         Pattern::Closed { depth } => run_closed(&drive, slots, depth.get()),
         Pattern::Open { per_second } => {
-            let share = per_second.get() as f64 / task.workers as f64;
-            run_open(
-                &drive,
-                slots,
-                &pacer,
-                Schedule::new(clock.start, share, worker),
-            )
+            let dues = schedule(clock, per_second.get(), worker, task.workers);
+            run_open(&drive, slots, &pacer, dues)
         }
     };
     Ok(Outcome {
@@ -122,7 +118,12 @@ fn run_closed(drive: &Drive<'_>, slots: &mut [Slot], depth: usize) -> Usage {
     })
 }
 
-fn run_open(drive: &Drive<'_>, slots: &mut [Slot], pacer: &Pacer, schedule: Schedule) -> Usage {
+fn run_open(
+    drive: &Drive<'_>,
+    slots: &mut [Slot],
+    pacer: &Pacer,
+    dues: impl Iterator<Item = Instant> + Send,
+) -> Usage {
     let lines: Vec<Mutex<Line>> = slots
         .iter_mut()
         .map(|slot| Mutex::new(Line::of(slot)))
@@ -132,7 +133,7 @@ fn run_open(drive: &Drive<'_>, slots: &mut [Slot], pacer: &Pacer, schedule: Sche
         let fibers: Vec<_> = slots.iter_mut().zip(&lines).map(start).collect();
         drive.task.spins.then(|| scope.spawn(|| drive.spin()));
         let lines = lines.as_slice();
-        let pacing = scope.spawn(move || open::pace(scope, drive, pacer, schedule, lines));
+        let pacing = scope.spawn(move || open::pace(scope, drive, pacer, dues, lines));
         let usage = drive.watch();
         drive.await_last(|| {
             // Messages that fell due just before the end may be sent after it.
