@@ -121,7 +121,7 @@ pub(super) struct Waiter {
 const IN_A_QUEUE: &str = "it waits for a lock";
 
 /// Calls `give_back` and does not return if the runtime of the caller abandons it.
-fn vanish_after(give_back: impl FnOnce()) {
+pub(super) fn vanish_after(give_back: impl FnOnce()) {
     if cancellation::is_abandoned() {
         give_back();
         cancellation::vanish_if_abandoned(IN_A_QUEUE);
@@ -142,26 +142,21 @@ pub(crate) enum WaitEnd {
 impl Waiter {
     /// Waits until the caller is dequeued, cancelled or not.
     pub(super) fn wait(&self) {
-        self.wait_or_vanish(|_| Dequeued::default(), || ());
+        self.wait_or_vanish(|_| Dequeued::default());
     }
 
     /// Waits until the caller is dequeued. A caller that its runtime abandons leaves the queue for
-    /// ever. If it does so by itself, it calls `left` while the queue is still locked. If it was
-    /// dequeued before, it calls `give_back`, which returns what it was granted.
-    pub(super) fn wait_or_vanish(
-        &self,
-        left: impl FnOnce(&mut WaitQueue) -> Dequeued,
-        give_back: impl FnOnce(),
-    ) {
+    /// ever, and calls `left` while the queue is still locked. If it was dequeued before, this
+    /// returns, and the caller [returns](vanish_after) what it was granted.
+    pub(super) fn wait_or_vanish(&self, left: impl FnOnce(&mut WaitQueue) -> Dequeued) {
         while !cancellation::is_abandoned() {
             wait::park();
             if self.is_dequeued() {
-                return vanish_after(give_back);
+                return;
             }
         }
-        match self.leave(WaitEnd::Cancelled, left) {
-            WaitEnd::Dequeued => vanish_after(give_back),
-            _ => cancellation::vanish_if_abandoned(IN_A_QUEUE),
+        if self.leave(WaitEnd::Cancelled, left) == WaitEnd::Cancelled {
+            cancellation::vanish_if_abandoned(IN_A_QUEUE);
         }
     }
 

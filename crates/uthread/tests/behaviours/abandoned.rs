@@ -7,26 +7,33 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::fixtures::fiber_or_thread::is_cancelled;
 use crate::harness::place::Place;
-use crate::harness::{ON_WORKERS, behaviours};
+use crate::harness::{ON_WORKERS, OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::support::{HOUR, eventually};
 use uthread::sync::{Barrier, Condvar, Mutex, Once, RwLock, Semaphore};
 use uthread::sync::{mpmc, mpsc, oneshot, watch};
 use uthread::{JoinHandle, Runtime, Shutdown, select, shield, yield_now};
 
-behaviours![(
-    ON_WORKERS,
-    [
-        a_message_goes_to_a_receiver_that_lives,
-        a_message_of_a_selection_goes_to_a_receiver_that_lives,
-        a_message_is_not_received_by_the_only_receiver,
-        a_message_in_line_is_not_sent,
-        permits_go_to_a_waiter_that_lives,
-        permits_are_granted_behind_a_waiter_for_many,
-        a_lock_goes_to_a_waiter_that_lives,
-        a_notification_goes_to_a_waiter_that_lives,
-        the_others_wait_at_a_barrier_and_for_a_call,
-    ]
-)];
+behaviours![
+    (
+        ON_WORKERS,
+        [
+            a_message_goes_to_a_receiver_that_lives,
+            a_message_of_a_selection_goes_to_a_receiver_that_lives,
+            a_message_is_not_received_by_the_only_receiver,
+            a_message_in_line_is_not_sent,
+            permits_go_to_a_waiter_that_lives,
+            permits_are_granted_behind_a_waiter_for_many,
+            a_lock_goes_to_a_waiter_that_lives,
+            a_notification_goes_to_a_waiter_that_lives,
+            the_others_wait_at_a_barrier_and_for_a_call,
+        ]
+    ),
+    (
+        // A spare worker goes on where fibers have thread-local storage of their own.
+        &[OUTSIDE, THREADS, OWN_THREAD],
+        [a_grant_that_was_not_noticed_is_returned]
+    )
+];
 
 /// A runtime whose fibers wait while another one keeps their worker until it is told to end.
 struct Busy {
@@ -62,6 +69,12 @@ impl Busy {
 
     /// Abandons the fibers, calls `action` while none of them can run, and lets them run.
     fn abandon_before(self, action: impl FnOnce()) {
+        self.abandon_between(|| (), action);
+    }
+
+    /// Calls `before` and abandons the fibers before they can run, calls `action`, and lets them
+    /// run.
+    fn abandon_between(self, before: impl FnOnce(), action: impl FnOnce()) {
         let (begun, ends) = (Arc::new(AtomicBool::new(false)), Arc::clone(&self.ends));
         let theirs = Arc::clone(&begun);
         // Begins when the others have suspended.
@@ -72,6 +85,7 @@ impl Busy {
             }
         });
         eventually("the worker is kept", || begun.load(Ordering::Relaxed));
+        before();
         self.runtime.shutdown(Shutdown::Abandon);
         action();
         self.ends.store(true, Ordering::Relaxed);
@@ -252,4 +266,47 @@ fn the_others_wait_at_a_barrier_and_for_a_call(place: Place) {
     let other = living.spawn(move || both.wait().is_leader());
     let leads = living.run(|| barrier.wait().is_leader());
     assert_ne!(other.join().unwrap(), leads);
+}
+
+/// Grants a lock, a permit, a notification and a message to fibers that are abandoned before they
+/// notice.
+fn a_grant_that_was_not_noticed_is_returned(place: Place) {
+    let locks = Arc::new((Mutex::new(0), RwLock::new(0), Semaphore::new(0)));
+    let waiting = Arc::new((Mutex::new(false), Condvar::new()));
+    let (sender, receiver) = mpmc::channel();
+    let held = (locks.0.lock().unwrap(), locks.1.write().unwrap());
+    let [one, two, three, four] = [(); 4].map(|()| Arc::clone(&locks));
+    let (notified, received) = (Arc::clone(&waiting), receiver.clone());
+    let busy = Busy::new(place)
+        .wait_in(move || drop(one.0.lock()))
+        .wait_in(move || drop(two.1.read()))
+        .wait_in(move || drop(three.2.acquire()))
+        .wait_in(move || shield(|| drop(four.2.acquire())))
+        .wait_in(move || drop(notified.1.wait(notified.0.lock().unwrap())))
+        .wait_in(move || received.recv());
+    let living = place.runtime();
+    let waits = Arc::new(AtomicBool::new(false));
+    let (begun, last) = (Arc::clone(&waits), Arc::clone(&waiting));
+    let grant = || {
+        drop(held);
+        locks.2.add_permits(2);
+        // Behind the other one.
+        let notified = living.spawn(move || {
+            let guard = last.0.lock().unwrap();
+            begun.store(true, Ordering::Relaxed);
+            drop(last.1.wait(guard));
+        });
+        eventually("the fiber holds the lock", || waits.load(Ordering::Relaxed));
+        drop(waiting.0.lock().unwrap());
+        waiting.1.notify_one();
+        sender.send(1).unwrap();
+        drop(notified);
+    };
+    busy.abandon_between(grant, || ());
+    assert!(locks.0.try_lock().is_ok());
+    assert!(locks.1.try_write().is_ok());
+    assert_eq!(locks.2.available_permits(), 2);
+    assert_eq!(receiver.try_recv(), Ok(1));
+    // Ends once the notification was passed on.
+    living.shutdown(Shutdown::Join);
 }

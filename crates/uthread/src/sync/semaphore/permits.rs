@@ -72,7 +72,8 @@ impl Permits {
     /// Acquires `count` permits, waiting for any length of time, also if cancelled.
     pub(crate) fn acquire_cancelled_or_not(&self, count: usize) {
         if let Some(waiter) = self.join(count) {
-            waiter.wait_or_vanish(|queue| self.serve(queue), || self.release(count));
+            waiter.wait_or_vanish(|queue| self.serve(queue));
+            parking_lot::vanish_after(|| self.release(count));
         }
     }
 
