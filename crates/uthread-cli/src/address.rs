@@ -1,7 +1,7 @@
 //! The address that a server listens on: an IP address with a port, or the path of a Unix socket.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use uthread::net::unix;
@@ -45,13 +45,24 @@ impl FromStr for Address {
                 Err("the path of the socket is missing, such as unix:/run/site.sock".into())
             }
             Some(path) => Ok(Address::Unix(path.into())),
-            None => text.parse().map(Address::Tcp).map_err(|error| {
-                format!(
-                    "{error}; an address is like 127.0.0.1:8080, [::1]:8080 or unix:/run/site.sock"
-                )
-            }),
+            None => tcp(text)
+                .map(Address::Tcp)
+                .map_err(|error| format!("{error} or unix:/run/site.sock")),
         }
     }
+}
+
+/// Parses an address of TCP. A port alone is one of this machine only.
+pub(crate) fn tcp(text: &str) -> Result<SocketAddr, String> {
+    let port = match text.rsplit_once(':') {
+        Some(("" | "localhost", port)) => port,
+        _ => text,
+    };
+    if let Ok(port) = port.parse() {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    let like = "an address is like 127.0.0.1:8080, 0.0.0.0:8080 for all interfaces, [::1]:8080";
+    text.parse().map_err(|error| format!("{error}; {like}"))
 }
 
 impl fmt::Display for Address {
@@ -72,8 +83,24 @@ mod tests {
         for text in ["127.0.0.1:80", "[::1]:80", "unix:/run/a b.sock", "unix:a"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
-        for text in ["", "unix:", "127.0.0.1", "/run/a.sock", "Unix:/a"] {
+        for text in [
+            "",
+            "unix:",
+            "127.0.0.1",
+            "/run/a.sock",
+            "Unix:/a",
+            ":",
+            "65536",
+            "a:80",
+        ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_port_alone_is_one_of_this_machine() {
+        for text in ["80", ":80", "localhost:80"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), "127.0.0.1:80");
         }
     }
 

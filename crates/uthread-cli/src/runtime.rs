@@ -14,7 +14,8 @@ const DELAY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Starts the workers, by default one per CPU. Their scheduling delays are sampled if `counted`.
 pub(crate) fn start(args: &ServerArgs, counted: bool) -> anyhow::Result<Runtime> {
-    let mut builder = Runtime::builder();
+    // A warning of a stall speaks to programmers. Users of a loaded server have its counter.
+    let mut builder = Runtime::builder().on_stall(|_| ());
     if counted {
         builder = builder.sample_delays(DELAY_INTERVAL);
     }

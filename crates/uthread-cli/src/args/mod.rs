@@ -11,6 +11,7 @@ pub(crate) use tunnel::{TunnelArgs, TunnelLog};
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -18,7 +19,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use uthread::Driver;
 
-use crate::address::Address;
+use crate::address::{Address, tcp};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -177,8 +178,14 @@ pub(crate) struct ServeArgs {
     #[arg(default_value = ".", value_name = "DIR")]
     pub(crate) dir: PathBuf,
 
-    /// Address to listen on, or unix:PATH; port 0 picks a free port and prints it
-    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDR:PORT")]
+    /// Address or port to listen on, or unix:PATH; port 0 picks a free port and prints it
+    #[arg(
+        long,
+        short_alias = 'p',
+        alias = "port",
+        default_value = "127.0.0.1:8080",
+        value_name = "ADDR:PORT"
+    )]
     pub(crate) listen: Address,
 
     #[command(flatten)]
@@ -203,7 +210,7 @@ pub(crate) struct ServeArgs {
     #[arg(
         long,
         default_value = "10000",
-        value_name = "N",
+        value_parser = positive::<NonZeroUsize>, value_name = "N",
         help_heading = "Limits"
     )]
     pub(crate) max_connections: NonZeroUsize,
@@ -242,7 +249,7 @@ pub(crate) struct ServerArgs {
     pub(crate) reuse_port: bool,
 
     /// Number of worker threads [default: one per CPU]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_parser = positive::<NonZeroUsize>, value_name = "N")]
     pub(crate) workers: Option<NonZeroUsize>,
 
     /// I/O driver: uring, epoll or threads [default: UTHREAD_DRIVER, or the best available]
@@ -258,7 +265,7 @@ pub(crate) struct ServerArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CountersArgs {
     /// Serve counters over HTTP at this address, in the text format of OpenMetrics, for Prometheus
-    #[arg(long, value_name = "ADDR:PORT", help_heading = "Log")]
+    #[arg(long, value_parser = tcp, value_name = "ADDR:PORT", help_heading = "Log")]
     pub(crate) counters: Option<SocketAddr>,
 }
 
@@ -276,8 +283,14 @@ fn driver_parser() -> impl TypedValueParser<Value = Driver> {
 
 #[derive(Debug, Args)]
 pub(crate) struct EchoArgs {
-    /// Address to listen on, or unix:PATH; port 0 picks a free port and prints it
-    #[arg(long, default_value = "127.0.0.1:7000", value_name = "ADDR:PORT")]
+    /// Address or port to listen on, or unix:PATH; port 0 picks a free port and prints it
+    #[arg(
+        long,
+        short_alias = 'p',
+        alias = "port",
+        default_value = "127.0.0.1:7000",
+        value_name = "ADDR:PORT"
+    )]
     pub(crate) listen: Address,
 
     #[command(flatten)]
@@ -327,7 +340,7 @@ pub(crate) enum LoadTarget {
         address: String,
 
         /// Size of a message in bytes; at most 65536 may be in flight per connection
-        #[arg(long, default_value = "16", value_name = "BYTES")]
+        #[arg(long, default_value = "16", value_parser = positive::<NonZeroUsize>, value_name = "BYTES")]
         size: NonZeroUsize,
 
         #[command(flatten)]
@@ -379,7 +392,7 @@ pub(crate) struct LoadAsk {
 #[derive(Debug, Args)]
 pub(crate) struct LoadOptions {
     /// Number of connections; the load starts after all are open and have received one response
-    #[arg(long, short, default_value = "50", value_name = "N")]
+    #[arg(long, short, default_value = "50", value_parser = positive::<NonZeroUsize>, value_name = "N")]
     pub(crate) connections: NonZeroUsize,
 
     /// Duration of the measurement
@@ -391,11 +404,11 @@ pub(crate) struct LoadOptions {
     pub(crate) warm_up: Duration,
 
     /// Requests per second over all connections; makes the load an open loop [default: closed loop]
-    #[arg(long, short, value_name = "N", conflicts_with = "pipelining")]
+    #[arg(long, short, value_parser = positive::<NonZeroU64>, value_name = "N", conflicts_with = "pipelining")]
     pub(crate) rate: Option<NonZeroU64>,
 
     /// Number of requests in flight per connection, in a closed loop
-    #[arg(long, default_value = "1", value_name = "DEPTH")]
+    #[arg(long, default_value = "1", value_parser = positive::<NonZeroUsize>, value_name = "DEPTH")]
     pub(crate) pipelining: NonZeroUsize,
 
     /// Fail a request or a connection attempt after this time
@@ -410,7 +423,7 @@ pub(crate) struct LoadOptions {
     #[arg(
         long,
         default_value = "1",
-        value_name = "N",
+        value_parser = positive::<NonZeroUsize>, value_name = "N",
         help_heading = "Generator"
     )]
     pub(crate) workers: NonZeroUsize,
@@ -503,6 +516,12 @@ fn seconds(text: &str) -> Result<f64, String> {
         Ok(seconds @ 0.1..=60.0) => Ok(seconds),
         _ => Err("must be a number from 0.1 to 60".to_owned()),
     }
+}
+
+/// Parses a number other than zero. The message of its type speaks of types.
+fn positive<N: FromStr>(text: &str) -> Result<N, String> {
+    text.parse()
+        .map_err(|_| "must be a whole number, and at least 1".to_owned())
 }
 
 /// Parses a duration other than zero: a deadline of zero would refuse every client, and the kernel

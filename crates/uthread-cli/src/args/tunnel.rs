@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{CountersArgs, ServerArgs, positive_duration};
+use super::{CountersArgs, ServerArgs, positive, positive_duration};
 use crate::address::Address;
 use crate::targets::{Rule, Target};
 
@@ -55,8 +55,14 @@ pub(crate) struct TunnelArgs {
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) to: Option<Target>,
 
-    /// Address to listen on, or unix:PATH; port 0 picks a free port and prints it
-    #[arg(long, default_value = "127.0.0.1:3128", value_name = "ADDR:PORT")]
+    /// Address or port to listen on, or unix:PATH; port 0 picks a free port and prints it
+    #[arg(
+        long,
+        short_alias = 'p',
+        alias = "port",
+        default_value = "127.0.0.1:3128",
+        value_name = "ADDR:PORT"
+    )]
     pub(crate) listen: Address,
 
     #[command(flatten)]
@@ -73,13 +79,13 @@ pub(crate) struct TunnelArgs {
     #[arg(
         long,
         default_value = "8000",
-        value_name = "N",
+        value_parser = positive::<NonZeroUsize>, value_name = "N",
         help_heading = "Limits"
     )]
     pub(crate) max_connections: NonZeroUsize,
 
     /// Maximum number of connections of one client address, or of a Unix socket [default: no limit]
-    #[arg(long, value_name = "N", help_heading = "Limits")]
+    #[arg(long, value_parser = positive::<NonZeroUsize>, value_name = "N", help_heading = "Limits")]
     pub(crate) max_per_client: Option<NonZeroUsize>,
 
     /// Maximum number of bytes per second and direction of a connection, such as 10M [default: no

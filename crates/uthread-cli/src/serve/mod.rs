@@ -35,6 +35,7 @@ use uthread::{Runtime, sleep, thread};
 
 use anyhow::{Context, anyhow};
 
+use crate::address::tcp;
 use crate::args::ServeArgs;
 use crate::counters::{self, Count, Counted, Value};
 use crate::exit::Exit;
@@ -181,6 +182,12 @@ fn start(args: &ServeArgs) -> anyhow::Result<Started> {
 fn open_root(dir: &Path) -> anyhow::Result<Root> {
     use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, Unsupported};
     Root::new(dir).map_err(|error| {
+        let address = dir.to_str().filter(|text| tcp(text).is_ok());
+        if let (NotFound, Some(address)) = (error.kind(), address) {
+            return anyhow!(
+                "cannot serve {address}: the directory does not exist; to listen there: --listen {address}"
+            );
+        }
         let why = match error.kind() {
             NotFound => "the directory does not exist; name another: uthread serve DIR",
             NotADirectory => "it is not a directory; name the directory that contains the file",

@@ -27,3 +27,18 @@ fn work_is_done_before_each_reply() {
     }
     assert!(start.elapsed() >= Duration::from_millis(60));
 }
+
+#[test]
+fn a_busy_server_gives_its_user_no_advice_for_programmers() {
+    let mut echo = Program::echo(&["--workers", "1", "--compute", "500ms"]);
+    let mut clients = [echo.connect(), echo.connect()];
+    clients.iter_mut().for_each(|client| client.send("x"));
+    for client in &mut clients {
+        assert_eq!(client.read_exact(1), b"x");
+    }
+    drop(clients);
+    echo.terminate();
+    echo.exit_code();
+    let warnings = echo.stderr_rest();
+    assert!(!warnings.contains("kept worker"), "{warnings}");
+}

@@ -199,6 +199,11 @@ impl Program {
         }
     }
 
+    /// Reads stderr of a program without a server's log, after its end.
+    pub(crate) fn stderr_rest(&mut self) -> String {
+        io::read_to_string(self.child.stderr.take().unwrap()).unwrap()
+    }
+
     /// Limits the number of open files of the program, standard streams included; returns the
     /// previous limit.
     pub(crate) fn limit_descriptors(&self, count: u64) -> u64 {

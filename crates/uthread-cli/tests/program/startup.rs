@@ -176,3 +176,36 @@ fn cargo_run_means_this_program() {
     let defaults: Vec<_> = defaults.filter_map(serde_json::Value::as_str).collect();
     assert_eq!(defaults, ["uthread"]);
 }
+
+#[test]
+fn a_port_alone_is_listened_on() {
+    for listen in ["--port", "-p", "--listen"] {
+        for port in ["0", ":0", "localhost:0"] {
+            let echo = Program::echoing(command(&["echo", listen, port]).stdin(Stdio::null()));
+            assert!(echo.addr.ip().is_loopback(), "{}", echo.startup_line);
+        }
+    }
+    for address in ["8080", ":8080", "localhost:8080"] {
+        let remedy = format!("--listen {address}");
+        check_failure(&["serve", address], &["does not exist", &remedy]);
+    }
+}
+
+#[test]
+fn numbers_that_must_not_be_zero_are_refused_clearly() {
+    for args in [
+        &["serve", "--max-connections", "0"][..],
+        &["serve", "--workers", "0"],
+        &["tunnel", "--to", "a:1", "--max-per-client", "0"],
+        &["load", "tcp", "a:1", "--rate", "0"],
+        &["load", "tcp", "a:1", "--size", "x"],
+    ] {
+        let Output { status, stderr, .. } = command(args).output().unwrap();
+        let stderr = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(2), "{stderr}");
+        assert!(
+            stderr.contains("must be a whole number, and at least 1"),
+            "{stderr}"
+        );
+    }
+}
