@@ -29,6 +29,7 @@ use self::observation::Observation;
 use self::probes::Probes;
 use self::trims::Trims;
 use super::shared::Shared;
+use super::shared::mode::Mode;
 use crate::driver::native::blocked::Blocked;
 use crate::driver::native::standard_error;
 
@@ -85,6 +86,8 @@ pub struct Stall {
     /// `backtrace`.
     #[cfg(feature = "backtrace")]
     pub backtrace: Option<StallBacktrace>,
+    /// `true` if fibers have thread-local storage of their own.
+    has_own_tls: bool,
 }
 
 /// The reason why a fiber monopolizes its worker.
@@ -147,6 +150,9 @@ impl fmt::Display for Stall {
         }?;
         match self.cause {
             StallCause::Runs => Ok(()),
+            _ if self.has_own_tls => {
+                formatter.write_str("; no other worker could go on for this one")
+            }
             _ => formatter.write_str(
                 "; if a dependency blocks, call it in uthread::blocking, or set UTHREAD_OWN_TLS=1",
             ),
@@ -363,6 +369,7 @@ impl Monitor {
             },
             #[cfg(feature = "backtrace")]
             backtrace,
+            has_own_tls: shared.mode == Mode::OwnTls,
         });
     }
 
@@ -410,6 +417,25 @@ fn restart_after_panics(mut run: impl FnMut()) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn advice_names_what_is_not_done_yet() {
+        let mut stall = Stall {
+            worker: 0,
+            fiber: 64,
+            name: None,
+            spawn_site: Location::caller(),
+            duration: Duration::from_millis(100),
+            cause: StallCause::WaitsInKernel,
+            system_call: Some("poll"),
+            #[cfg(feature = "backtrace")]
+            backtrace: None,
+            has_own_tls: false,
+        };
+        assert!(stall.to_string().ends_with("set UTHREAD_OWN_TLS=1"));
+        stall.has_own_tls = true;
+        assert!(!stall.to_string().contains("UTHREAD_OWN_TLS"));
+    }
 
     #[test]
     fn a_monitor_that_panics_starts_again() {
