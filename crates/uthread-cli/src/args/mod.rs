@@ -37,14 +37,14 @@ Examples:
   uthread doctor                             check this machine, and print remedies
 
 Exit codes:
-  0  success; serve: stopped after finishing every response; tunnel: stopped after the last
-     connection had ended; search: something was found
-  1  failed while running; doctor: something does not work; load: no response was received;
-     port --check: there are changes to make; search: nothing was found; iobench: interrupted,
-     measurements failed, or urgent-trace found a wrong order
-  2  wrong usage, or cannot start (port in use, directory missing, permission denied);
-     search: something could not be read
-  3  serve, tunnel: stopped, but cut responses or connections after the grace period";
+  0 success; serve: stopped after finishing every response; tunnel: stopped after the last \
+  connection had ended; search: something was found
+  1 failed while running; doctor: something does not work; load: no response was received; \
+  port --check: there are changes to make; search: nothing was found; iobench: interrupted, \
+  measurements failed, or urgent-trace found a wrong order
+  2 wrong usage, or cannot start (port in use, directory missing, permission denied); search: \
+  something could not be read
+  3 serve, tunnel: stopped, but cut responses or connections after the grace period";
 
 /// Servers and tools on user-level threads
 #[derive(Debug, Parser)]
@@ -99,17 +99,18 @@ const SEARCH_VERSION: &str = concat!(
 );
 
 const SEARCH_NOTES: &str = "\
-PATTERN is a regular expression in the syntax of Rust's crate regex; -F takes it literally. Without
-PATH, stdin is searched if something is piped into it, and the working directory otherwise.
+PATTERN is a regular expression in the syntax of Rust's crate regex; -F takes it literally. \
+Without PATH, stdin is searched if something is piped into it, and the working directory otherwise.
 
-Not searched in directories, unless -u, -uu or -uuu is given: files that .gitignore, .ignore and
+Not searched in directories, unless -u, -uu or -uuu is given: files that .gitignore, .ignore and \
 .rgignore exclude; hidden files; files with NUL bytes.
 
-Options may also be in a file, one a line, which the environment variable RIPGREP_CONFIG_PATH names.
-Options such as --hidden are taken back by --no-hidden, and --no-ignore by --ignore.
+Options may also be in a file, one a line, which the environment variable RIPGREP_CONFIG_PATH \
+names. Options such as --hidden are taken back by --no-hidden, and --no-ignore by --ignore.
 
 Exit codes:
-  0 something was found   1 nothing was found   2 something could not be read, or wrong usage";
+  0 something was found   1 nothing was found
+  2 something could not be read, or wrong usage";
 
 const IOBENCH_NOTES: &str = "\
 Scenarios:
@@ -124,9 +125,9 @@ Scenarios:
   urgent-echoes      urgent messages beside fibers that transfer much
   urgent-trace       the order in which the kernel takes urgent entries; needs root
 
-All reads and writes go past the page cache, and every block is checked. The files have no names, and
-vanish with the program however it ends. fio is measured beside if it is installed. Progress and the
-time left are on stderr, tables on stdout.
+All reads and writes go past the page cache, and every block is checked. The files have no names, \
+and vanish with the program however it ends. fio is measured beside if it is installed. Progress \
+and the time left are on stderr, tables on stdout.
 
 Exit codes:
   0 everything was measured
@@ -145,31 +146,34 @@ Examples:
 Time is virtual, except with --real. Text is on stdout; --json and --html add what changed over time.
 
 Exit codes:
-  0 simulated   1 a file cannot be written   2 wrong usage, a wrong scenario, or a real run failed";
+  0 simulated   1 a file cannot be written
+  2 wrong usage, a wrong scenario, or a real run failed";
 
 const SERVE_NOTES: &str = "\
 Signals:
-  SIGTERM or Ctrl-C stops accepting, lets responses finish within --grace, and closes connections
+  SIGTERM or Ctrl-C stops accepting, lets responses finish within --grace, and closes connections \
   that stay idle for a second. A second signal cuts all of them immediately.
 
 Unix sockets:
-  --listen unix:PATH creates a socket file, with the permissions that the umask leaves, and removes it
-  at the end. The file of a process that has ended is replaced. Clients appear as \"unix:\" in the log.
+  --listen unix:PATH creates a socket file, with the permissions that the umask leaves, and \
+  removes it at the end. The file of a process that has ended is replaced. Clients appear as \"unix:\" in the \
+  log.
 
 Service managers:
-  A socket from LISTEN_FDS (systemd.socket) takes the place of --listen. READY=1 and STOPPING=1 are
-  sent to NOTIFY_SOCKET (Type=notify).
+  A socket from LISTEN_FDS (systemd.socket) takes the place of --listen. READY=1 and STOPPING=1 \
+  are sent to NOTIFY_SOCKET (Type=notify).
 
 Never served:
-  names that begin with a dot (except /.well-known/), symbolic links that lead out of DIR, and
+  names that begin with a dot (except /.well-known/), symbolic links that lead out of DIR, and \
   anything that is not a regular file or a directory.
 
 Precompressed files:
-  page.html.br, page.html.zst and page.html.gz are sent instead of page.html to clients that accept
-  the encoding.
+  page.html.br, page.html.zst and page.html.gz are sent instead of page.html to clients that \
+  accept the encoding.
 
 Exit codes:
-  0 stopped, all responses finished   1 failed while running   2 cannot start   3 responses cut";
+  0 stopped, all responses finished   1 failed while running
+  2 cannot start   3 responses cut";
 
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_NOTES)]
@@ -303,25 +307,27 @@ pub(crate) struct EchoArgs {
 
 const LOAD_NOTES: &str = "\
 Closed loop (the default) and open loop (--rate):
-  A closed loop sends the next request as soon as a response has arrived. It measures the maximum
+  A closed loop sends the next request as soon as a response has arrived. It measures the maximum \
   rate. A server that stalls receives fewer requests, so its latency looks better than it is.
-  An open loop sends requests at random times with the given mean rate, whether or not earlier ones
-  were answered, and measures latency from the time when a request was due. It shows every stall.
+  An open loop sends requests at random times with the given mean rate, whether or not earlier \
+  ones were answered, and measures latency from the time when a request was due. It shows every \
+  stall.
 
 Checks:
-  tcp: numbered messages must come back byte for byte. http: the status must be one of --status,
-  and the body must equal that of the first response (not with --no-check); it has a
-  Content-Length or chunks. The generator reopens failed connections after 100 ms, and counts
+  tcp: numbered messages must come back byte for byte. http: the status must be one of --status, \
+  and the body must equal that of the first response (not with --no-check); it has a \
+  Content-Length or chunks. The generator reopens failed connections after 100 ms, and counts \
   errors by kind.
 
 Reading the report:
-  \"saturated\" means that the generator itself was the limit, and tells what to do. The CPU share is
-  that of its own threads. \"answered\" includes the warm-up and the last responses; all other
+  \"saturated\" means that the generator itself was the limit, and tells what to do. The CPU share \
+  is that of its own threads. \"answered\" includes the warm-up and the last responses; all other \
   figures cover the measured time only.
 
 Exit codes:
   0 received responses, even if some requests failed (see the report; with --json: errors)
-  1 received no response   2 wrong usage, or cannot start";
+  1 received no response
+  2 wrong usage, or cannot start";
 
 #[derive(Debug, Args)]
 #[command(after_help = LOAD_NOTES)]
@@ -440,14 +446,16 @@ pub(crate) struct LoadOptions {
 
 const PORT_NOTES: &str = "\
 Replacements:
-  Paths of std::{net, fs, io, sync, thread, time, process} and std::os::unix::{net, fs} become paths
-  of uthread, in imports and in code. Imports that need both crates are split. Comments, strings and
-  items that uthread lacks stay unchanged. Lines that need attention are listed. Afterwards:
+  Paths of std::{net, fs, io, sync, thread, time, process} and std::os::unix::{net, fs} become \
+  paths of uthread, in imports and in code. Imports that need both crates are split. Comments, \
+  strings and items that uthread lacks stay unchanged. Lines that need attention are listed. \
+  Afterwards:
     cargo fmt             order the imports
     cargo add uthread     add the dependency
 
 Exit codes:
-  0 success   1 with --check: there are changes to make; or cannot read or write a file
+  0 success
+  1 with --check: there are changes to make; or cannot read or write a file
   2 wrong usage, or no such path";
 
 #[derive(Debug, Args)]
@@ -475,7 +483,7 @@ pub(crate) struct PortArgs {
 }
 
 const AUDIT_NOTES: &str = "\
-Reads the sources of the crates that cargo resolves, and names the first place of
+Reads the sources of the crates that cargo resolves, and names the first place of \
 each kind. Crates that were tried in fibers have the result of that instead.
 
 Exit codes:
@@ -491,7 +499,7 @@ pub(crate) struct AuditArgs {
 }
 
 const DOCTOR_NOTES: &str = "\
-Every feature is detected by trying it. If io_uring is refused, the report names
+Every feature is detected by trying it. If io_uring is refused, the report names \
 the reason and the commands that allow it.
 
 Exit codes:
@@ -542,6 +550,39 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         CommandLine::command().debug_assert();
+    }
+
+    /// Returns `true` if a line was ended before `next` although there was room for its first word.
+    fn is_ragged(line: &str, next: &str, width: usize) -> bool {
+        let indent = |text: &str| text.len() - text.trim_start().len();
+        let is_text = |text: &str| !text.trim().contains("  ") && !text.trim().is_empty();
+        let word = next.split_whitespace().next().unwrap_or_default();
+        indent(line) == indent(next)
+            && is_text(line)
+            && is_text(next)
+            && !line.ends_with(['.', ':'])
+            && word.starts_with(|letter: char| letter.is_ascii_lowercase())
+            && !["uthread", "curl"].contains(&word)
+            && line.len() + 1 + word.len() <= width
+    }
+
+    #[test]
+    fn help_is_wrapped_once() {
+        for width in [80, 100] {
+            let mut all = CommandLine::command().term_width(width);
+            all.build();
+            let helps = all
+                .get_subcommands_mut()
+                .map(|command| command.render_help());
+            let helps: Vec<_> = helps.map(|help| help.to_string()).collect();
+            for help in helps.into_iter().chain([all.render_help().to_string()]) {
+                let lines: Vec<&str> = help.lines().collect();
+                for pair in lines.windows(2) {
+                    let is_ragged = is_ragged(pair[0], pair[1], width);
+                    assert!(!is_ragged, "at {width} columns: {pair:#?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -17,10 +17,10 @@ Examples:
   curl --proxy http://127.0.0.1:3128 https://example.com/
 
 Allowed targets:
-  HOST:PORT, *.DOMAIN:PORT, *:PORT or NETWORK/BITS:PORT, with * for all ports. A name may resolve to
-  a loopback, private, link-local or other address of IANA's special-purpose registries only if it is
-  listed in full, or if the address is in a listed network. Such an address itself must be listed, or
-  be in a listed network.
+  HOST:PORT, *.DOMAIN:PORT, *:PORT or NETWORK/BITS:PORT, with * for all ports. A name may resolve \
+  to a loopback, private, link-local or other address of IANA's special-purpose registries only if \
+  it is listed in full, or if the address is in a listed network. Such an address itself must be \
+  listed, or be in a listed network.
 
 Responses:
   400, 408, 414, 431  malformed, late or large request    405  not CONNECT
@@ -29,19 +29,22 @@ Responses:
   Proxy-Status (RFC 9209) and the body tell more.
 
 Signals:
-  SIGTERM or Ctrl-C stops accepting, and lets connections end within --grace. A second signal cuts
+  SIGTERM or Ctrl-C stops accepting, and lets connections end within --grace. A second signal cuts \
   them immediately.
 
 Unix sockets:
-  --listen unix:PATH creates a socket file, with the permissions that the umask leaves, and removes it
-  at the end. The file of a process that has ended is replaced. Clients appear as \"unix:\" in the log.
+  --listen unix:PATH creates a socket file, with the permissions that the umask leaves, and \
+  removes it at the end. The file of a process that has ended is replaced. Clients appear as \"unix:\" in the \
+  log.
 
 Service managers:
-  A socket from LISTEN_FDS (systemd.socket) takes the place of --listen. READY=1 and STOPPING=1 are
-  sent to NOTIFY_SOCKET (Type=notify).
+  A socket from LISTEN_FDS (systemd.socket) takes the place of --listen. READY=1 and STOPPING=1 \
+  are sent to NOTIFY_SOCKET (Type=notify).
 
 Exit codes:
-  0 stopped, all connections ended   2 wrong usage, or cannot start   3 connections cut";
+  0 stopped, all connections ended
+  2 wrong usage, or cannot start
+  3 connections cut";
 
 #[derive(Debug, Args)]
 #[command(after_help = TUNNEL_NOTES)]
