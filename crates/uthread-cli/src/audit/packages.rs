@@ -125,7 +125,7 @@ pub(super) fn of(folder: &Path) -> anyhow::Result<Vec<Dependency>> {
 fn metadata(folder: &Path) -> anyhow::Result<Metadata> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let platform = format!("{}-unknown-linux-gnu", env::consts::ARCH);
-    let output = Command::new(cargo)
+    let output = Command::new(&cargo)
         .args([
             "metadata",
             "--format-version=1",
@@ -134,7 +134,13 @@ fn metadata(folder: &Path) -> anyhow::Result<Metadata> {
         ])
         .current_dir(folder)
         .output()
-        .with_context(|| format!("cannot run cargo in {}", folder.display()))?;
+        .with_context(|| {
+            if folder.is_dir() {
+                format!("cannot run {}; is it installed?", cargo.display())
+            } else {
+                format!("cannot run cargo in {}", folder.display())
+            }
+        })?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr);
         bail!("cargo cannot list the dependencies: {}", message.trim());

@@ -134,3 +134,17 @@ fn a_folder_without_a_program_is_refused() {
     let shown = run(&["audit", "missing"], empty.path(), 2);
     assert!(shown.contains("cannot run cargo in missing: "), "{shown}");
 }
+
+#[test]
+fn a_system_without_cargo_is_named_as_the_reason() {
+    let program = program("[dependencies]\n");
+    let mut command = command(&["audit"]);
+    let output = command
+        .current_dir(program.path())
+        .env("CARGO", "/no/cargo");
+    let output = output.output().unwrap();
+    let shown = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{shown}");
+    let expected = "uthread: cannot run /no/cargo; is it installed?: ";
+    assert!(shown.starts_with(expected), "{shown}");
+}
