@@ -28,6 +28,9 @@ use crate::sched::features::{file_calls, offload};
 /// Calls that use the file position are serialized among all clones of a `File`, as in `std`.
 /// Descriptors of the same open file that were duplicated by other means are not included.
 ///
+/// A read or a write of a pipe, a terminal or another such file suspends a fiber until it is ready.
+/// If the descriptor is non-blocking (`O_NONBLOCK`), the call fails with `WouldBlock` instead.
+///
 /// ```
 /// use std::io::Read;
 /// let text = uthread::run(|| {
@@ -48,10 +51,9 @@ pub struct File {
 /// The kind of the file position, which decides whether concurrent calls must be serialized.
 #[derive(Clone)]
 enum Position {
-    /// A device without contents, or a directory: calls need no serialization.
+    /// A device without contents, a directory or a pipe: calls need no serialization, and may not
+    /// support offsets.
     Unshared,
-    /// A pipe has neither a position nor offsets. io_uring would ignore an offset and read on.
-    None,
     /// The kernel serializes `read` and `write` calls, but not the requests of a driver.
     Shared(Arc<TicketLock>),
 }
@@ -355,14 +357,7 @@ impl File {
 
     fn position(&self) -> io::Result<&Position> {
         if self.position.get().is_none() && !has_contents(&self.metadata()?) {
-            let seekable = (&self.inner).stream_position().is_ok();
-            self.position.get_or_init(|| {
-                if seekable {
-                    Position::Unshared
-                } else {
-                    Position::None
-                }
-            });
+            self.position.get_or_init(|| Position::Unshared);
         }
         Ok(self.position.get().expect("determined above"))
     }
@@ -370,22 +365,9 @@ impl File {
     /// Waits until no other call uses the file position, if the file has one.
     fn lock_position(&self) -> io::Result<Option<Ticket<'_>>> {
         Ok(match self.position()? {
-            Position::None | Position::Unshared => None,
+            Position::Unshared => None,
             Position::Shared(lock) => Some(lock.lock()),
         })
-    }
-
-    /// Rejects offsets that `pread` and `pwrite` reject but drivers accept: any offset in a pipe,
-    /// and an offset that does not fit the signed type of the kernel, for which -1 means the file
-    /// position.
-    fn check_offset(&self, offset: u64) -> io::Result<()> {
-        if i64::try_from(offset).is_err() {
-            return Err(io::Error::from_raw_os_error(op::INVALID));
-        }
-        match self.position()? {
-            Position::None => Err(io::Error::from_raw_os_error(op::NOT_SEEKABLE)),
-            Position::Unshared | Position::Shared(_) => Ok(()),
-        }
     }
 
     pub(super) fn read_from(&self, buffer: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
@@ -410,11 +392,19 @@ impl File {
 
     fn transfer(&self, operation: FileOperation<'_>, offset: Option<u64>) -> io::Result<usize> {
         if let Some(offset) = offset {
-            self.check_offset(offset)?;
-            return perform(operation);
+            if i64::try_from(offset).is_err() {
+                // The largest one is the current position to a driver.
+                return Err(io::Error::from_raw_os_error(op::INVALID));
+            }
+            return match self.position()? {
+                Position::Shared(_) => perform(operation),
+                Position::Unshared => file_calls::transfer(Operation::File(operation)),
+            };
         }
-        let ticket = self.lock_position()?;
-        if ticket.is_none() || !caller::is_on_worker() {
+        let Some(_ticket) = self.lock_position()? else {
+            return file_calls::transfer(Operation::File(operation));
+        };
+        if !caller::is_on_worker() {
             return perform(operation);
         }
         let is_write = matches!(

@@ -48,12 +48,12 @@ impl Read for &Stream {
     }
 
     fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let mut operation = Operation::File(FileOperation::ReadVectored {
+        let operation = Operation::File(FileOperation::ReadVectored {
             file: self.descriptor(),
             buffers: &mut buffers::to_fill(buffers),
             offset: None,
         });
-        Ok(file_calls::perform(&mut operation)? as usize)
+        file_calls::transfer(operation)
     }
 }
 
@@ -63,12 +63,12 @@ impl Write for &Stream {
     }
 
     fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut operation = Operation::File(FileOperation::WriteVectored {
+        let operation = Operation::File(FileOperation::WriteVectored {
             file: self.descriptor(),
             buffers: &mut buffers::to_empty(buffers),
             offset: None,
         });
-        Ok(file_calls::perform(&mut operation)? as usize)
+        file_calls::transfer(operation)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -99,22 +99,22 @@ impl From<Stream> for OwnedFd {
 
 /// Reads available bytes, waiting while there are none.
 pub(super) fn read(file: Descriptor<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut operation = Operation::File(FileOperation::Read {
+    let operation = Operation::File(FileOperation::Read {
         file,
         buffer,
         offset: None,
     });
-    Ok(file_calls::perform(&mut operation)? as usize)
+    file_calls::transfer(operation)
 }
 
 /// Writes as many bytes as there is space for, waiting while there is none.
 pub(super) fn write(file: Descriptor<'_>, buffer: &[u8]) -> io::Result<usize> {
-    let mut operation = Operation::File(FileOperation::Write {
+    let operation = Operation::File(FileOperation::Write {
         file,
         buffer,
         offset: None,
     });
-    Ok(file_calls::perform(&mut operation)? as usize)
+    file_calls::transfer(operation)
 }
 
 /// Implements the traits that the `std` counterpart of a type around [`Stream`] has.

@@ -41,9 +41,6 @@ pub(crate) const DEADLINE_PASSED: i32 = rustix::io::Errno::TIMEDOUT.raw_os_error
 /// The errno of an invalid argument.
 pub(crate) const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
 
-/// The errno of an offset in a pipe.
-pub(crate) const NOT_SEEKABLE: i32 = rustix::io::Errno::SPIPE.raw_os_error();
-
 /// Maximum number of bytes per request: the kernel's `MAX_RW_COUNT`. The kernel truncates longer
 /// requests.
 const TRANSFER_BYTES_MAX: usize = 0x7fff_f000;

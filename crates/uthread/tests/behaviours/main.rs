@@ -103,6 +103,7 @@ mod cancelled;
 mod cancelled_scopes;
 mod deadlines;
 mod dedicated_ends;
+mod descriptors_as_std;
 mod diagnosis;
 mod idle;
 mod process_exit;
@@ -225,6 +226,7 @@ const MODULES: &[harness::Module] = &modules![
     cancelled,
     cancelled_scopes,
     deadlines,
+    descriptors_as_std,
     dedicated_ends,
     runtime_ends,
     process_exit,

@@ -4,6 +4,7 @@
 pub(crate) mod call_stack;
 
 pub(crate) mod blocked;
+pub(crate) mod file;
 pub(crate) mod interrupt;
 pub(crate) mod message;
 mod preemptions;

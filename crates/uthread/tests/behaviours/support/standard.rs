@@ -55,7 +55,7 @@ impl Kind {
 
 /// Opens a terminal that changes no byte but for ending lines and input, and the end at which a
 /// person would sit.
-fn terminal() -> (OwnedFd, File) {
+pub(crate) fn terminal() -> (OwnedFd, File) {
     let person = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     rustix::pty::grantpt(&person).unwrap();
     rustix::pty::unlockpt(&person).unwrap();
