@@ -11,6 +11,9 @@
 //! has changed since the attempt. The fiber consumes nothing, so a task that has gone loses nothing
 //! either.
 //!
+//! The fiber is of the runtime in which the task was polled last: a task that is polled elsewhere
+//! ends the fiber and starts another one, because a runtime may end without the fibers it abandons.
+//!
 //! No lock is held while the fiber starts or wakes the task.
 
 use std::convert::Infallible;
@@ -21,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use uthread::sync::oneshot::{self, Receiver, Sender};
-use uthread::thread;
+use uthread::thread::{self, RuntimeId};
 
 /// Number of bytes that a task may transfer in a row before it has to let others run. A poll never
 /// suspends its fiber, so a task whose streams are always ready would keep the worker otherwise.
@@ -50,12 +53,32 @@ pub(crate) struct Direction {
 #[derive(Debug, Default)]
 struct Waiting {
     waker: Option<Waker>,
-    /// Present while a fiber waits for the descriptor. Dropping it ends the fiber.
-    fiber: Option<Sender<Infallible>>,
+    /// Present while a fiber waits for the descriptor.
+    fiber: Option<Helper>,
+    /// Number of fibers that were started so far.
+    started: u64,
     /// The error with which the kernel refused to wait.
     failure: Option<io::Error>,
     /// The last fiber has not started, because its runtime has ended.
     has_vanished: bool,
+}
+
+/// A fiber that waits for the descriptor.
+#[derive(Debug)]
+struct Helper {
+    /// Its number, counted from 1.
+    number: u64,
+    runtime: RuntimeId,
+    /// Dropping it ends the fiber.
+    _end: Sender<Infallible>,
+}
+
+impl Waiting {
+    fn is_served_by(&self, number: u64) -> bool {
+        self.fiber
+            .as_ref()
+            .is_some_and(|fiber| fiber.number == number)
+    }
 }
 
 impl Direction {
@@ -101,18 +124,30 @@ impl Direction {
             return Err(failure);
         }
         let previous = waiting.waker.replace(waker);
-        let starts = waiting.fiber.is_none().then(|| {
-            let (sender, end) = oneshot::channel();
-            waiting.fiber = Some(sender);
-            (end, waiting.has_vanished)
-        });
-        drop(waiting);
-        drop(previous);
-        let Some((end, has_vanished)) = starts else {
+        let runtime = thread::runtime_id();
+        if waiting
+            .fiber
+            .as_ref()
+            .is_some_and(|fiber| fiber.runtime == runtime)
+        {
+            drop(waiting);
+            drop(previous);
             return Ok(());
-        };
+        }
+        let (sender, end) = oneshot::channel();
+        waiting.started += 1;
+        let number = waiting.started;
+        let elsewhere = waiting.fiber.replace(Helper {
+            number,
+            runtime,
+            _end: sender,
+        });
+        let has_vanished = waiting.has_vanished && elsewhere.is_none();
+        drop(waiting);
+        drop((previous, elsewhere));
         let mut wait = Wait {
             direction: Arc::clone(self),
+            number,
             has_started: false,
         };
         let socket = Arc::clone(socket);
@@ -143,6 +178,8 @@ impl Direction {
 /// starts or is unwound.
 struct Wait {
     direction: Arc<Direction>,
+    /// The number of the fiber.
+    number: u64,
     has_started: bool,
 }
 
@@ -152,7 +189,10 @@ impl Wait {
         let refused = |ready: io::Result<()>| {
             // If the runtime of this fiber ends, another one waits.
             let failure = ready.err().filter(|_| !thread::is_cancelled());
-            self.direction.lock().failure = failure;
+            let mut waiting = self.direction.lock();
+            if waiting.is_served_by(self.number) {
+                waiting.failure = failure;
+            }
         };
         match self.direction.event {
             Event::Readable => uthread::select! {
@@ -170,6 +210,9 @@ impl Wait {
 impl Drop for Wait {
     fn drop(&mut self) {
         let mut waiting = self.direction.lock();
+        if !waiting.is_served_by(self.number) {
+            return;
+        }
         waiting.has_vanished = !self.has_started;
         let (fiber, waker) = (waiting.fiber.take(), waiting.waker.take());
         drop(waiting);

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::io::Write;
 use std::task::{Poll, Waker};
 use std::thread;
+use std::time::Duration;
 
 use futures_util::future::join;
 use futures_util::io::{AsyncReadExt, AsyncWriteExt};
@@ -101,6 +102,51 @@ fn the_end_of_a_runtime_wakes_the_task_which_goes_on_elsewhere() {
         theirs.write_all(b"x").unwrap();
         calls.recv_timeout(LONG).unwrap();
         assert!(matches!(poll_read(&ours, &waker), Poll::Ready(Ok(1))));
+    }
+}
+
+#[test]
+fn a_task_goes_on_elsewhere_after_its_runtime_has_abandoned_its_fibers() {
+    for builder in runtimes() {
+        for has_started in [false, true] {
+            let runtime = builder.clone().build().unwrap();
+            let (ours, mut theirs) = unix();
+            let ours = Async::new(ours);
+            let (waker, calls) = Calls::waker();
+            runtime.run(|| {
+                assert!(poll_read(&ours, &waker).is_pending());
+                if has_started {
+                    uthread::sleep(Duration::from_millis(1));
+                }
+            });
+            // The task waits in another place before the fibers of the first one are abandoned.
+            assert!(poll_read(&ours, &waker).is_pending());
+            runtime.shutdown(Shutdown::Abandon);
+            while calls.try_recv().is_ok() {}
+            theirs.write_all(b"x").unwrap();
+            calls.recv_timeout(LONG).unwrap();
+            assert!(matches!(poll_read(&ours, &waker), Poll::Ready(Ok(1))));
+        }
+    }
+}
+
+#[test]
+fn a_task_that_is_polled_after_its_runtime_has_abandoned_its_fibers_goes_on() {
+    for builder in runtimes() {
+        let runtime = builder.build().unwrap();
+        let (ours, mut theirs) = unix();
+        let ours = Async::new(ours);
+        let (waker, calls) = Calls::waker();
+        assert!(runtime.run(|| poll_read(&ours, &waker)).is_pending());
+        runtime.shutdown(Shutdown::Abandon);
+        let other = Runtime::builder().workers(1).build().unwrap();
+        other.run(move || {
+            assert!(poll_read(&ours, &waker).is_pending());
+            while calls.try_recv().is_ok() {}
+            theirs.write_all(b"x").unwrap();
+            calls.recv_timeout(LONG).unwrap();
+            assert!(matches!(poll_read(&ours, &waker), Poll::Ready(Ok(1))));
+        });
     }
 }
 

@@ -91,6 +91,19 @@ pub fn panicking() -> bool {
     panics::is_panicking()
 }
 
+/// The runtime that a fiber belongs to, or none for a thread. Public for `uthread-futures`.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuntimeId(Option<usize>);
+
+/// Returns the runtime of the caller. It is equal to no other one until all fibers of the runtime
+/// have ended.
+#[doc(hidden)]
+#[must_use]
+pub fn runtime_id() -> RuntimeId {
+    RuntimeId(caller::runtime_id())
+}
+
 /// Returns `true` if the calling fiber was [cancelled](JoinHandle::cancel) or its
 /// [deadline](crate::time::timeout) has passed, so that calls return `ECANCELED` or `ETIMEDOUT`
 /// instead of waiting. A loop that computes without such calls can check this function.

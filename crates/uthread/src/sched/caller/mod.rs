@@ -17,6 +17,7 @@ pub(crate) mod wait;
 
 use std::iter;
 use std::ptr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::fiber::FiberRef;
@@ -68,6 +69,19 @@ pub(crate) fn after(begin: Instant, duration: Duration) -> Instant {
 /// Returns `true` if the caller belongs to a runtime, so that `spawn::here` may be called.
 pub(crate) fn is_inside() -> bool {
     current::with_worker(|_| ()).is_some() || threads::current().is_some()
+}
+
+/// Returns the address of the state of the caller's runtime, or `None` outside of runtimes.
+pub(crate) fn runtime_id() -> Option<usize> {
+    if let Some(context) = threads::current() {
+        let of_threads = Arc::as_ptr(&context.threads).addr();
+        return Some(
+            context
+                .runtime()
+                .map_or(of_threads, |runtime| Arc::as_ptr(runtime).addr()),
+        );
+    }
+    current::with_worker(|worker| ptr::from_ref(worker.shared()).addr())
 }
 
 /// Returns `true` if the caller is a fiber, on a worker or as a thread.
