@@ -16,18 +16,23 @@ h1 span{color:var(--dim);font-weight:400;padding:0 .3em}\
 a{color:var(--link);text-decoration:none}a:hover{text-decoration:underline}\
 table{width:100%;border-collapse:collapse}\
 th{text-align:left;font-size:.8rem;font-weight:500;color:var(--dim)}\
-th,td{padding:.4rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}\
+th,td{padding:.4rem .6rem;border-bottom:1px solid var(--line);vertical-align:baseline}\
 tbody tr:hover{background:var(--over)}\
 td:first-child{overflow-wrap:anywhere;width:100%}\
+th:first-child,td:first-child{padding-left:1.9rem}\
+.dir a{font-weight:600}\
+.dir a::before{content:\"\";display:inline-block;width:.95em;height:.75em;margin:0 .45em 0 -1.4em;\
+background:currentColor;clip-path:polygon(0 0,40% 0,52% 18%,100% 18%,100% 100%,0 100%)}\
 .n{text-align:right;white-space:nowrap;color:var(--dim);font-variant-numeric:tabular-nums}\
 .code{font-size:4rem;font-weight:700;line-height:1;color:var(--dim);margin:0 0 .5rem}\
 p{margin:.75rem 0;color:var(--dim)}\
-@media(max-width:36rem){main{padding:1.25rem .5rem}.date{display:none}}";
+@media(max-width:36rem){main{padding:1.25rem .5rem}\
+th,td{padding:.4rem .3rem}.n{font-size:.85rem}.date span{display:none}}";
 
 /// Allows only the built-in style: nothing else loads, runs or sends. The digest is that of
 /// [`STYLE`].
 pub(crate) const SECURITY_POLICY: &str = "default-src 'none'; \
-    style-src 'sha256-hnJE8mqDckvTOgRelPBD/gDi+JNotyyXO7hlJ/PnfX8='; \
+    style-src 'sha256-tklwwlYK1Nsh2kmU9+vHimeSGVGxanDseGhlPlgR5pk='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
 /// Returns a whole document. `title` is plain text, `body` is HTML.

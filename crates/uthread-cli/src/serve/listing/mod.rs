@@ -125,7 +125,7 @@ fn render(path: &[u8], entries: &Entries, view: View) -> String {
     body.push_str("<tbody>\n");
     if !path.is_empty() {
         body.push_str(
-            "<tr><td><a href=\"../\">../</a></td><td></td><td class=\"date\"></td></tr>\n",
+            "<tr class=\"dir\"><td><a href=\"../\">../</a></td><td></td><td></td></tr>\n",
         );
     }
     for entry in shown {
@@ -167,8 +167,13 @@ fn push_breadcrumbs(path: &[u8], body: &mut String) {
 }
 
 fn push_row(entry: &Entry, body: &mut String) {
-    let slash = if entry.directory { "/" } else { "" };
-    body.push_str("<tr><td><a href=\"");
+    let (row, slash) = if entry.directory {
+        ("<tr class=\"dir\">", "/")
+    } else {
+        ("<tr>", "")
+    };
+    body.push_str(row);
+    body.push_str("<td><a href=\"");
     target::encode_name(&entry.name, body);
     body.push_str(slash);
     body.push_str("\">");
@@ -214,7 +219,7 @@ fn push_date(unix_s: i64, out: &mut String) {
     let text = time.to_string();
     write!(
         out,
-        "<time datetime=\"{text}\">{} {}</time>",
+        "<time datetime=\"{text}\">{}<span> {}</span></time>",
         &text[..10],
         &text[11..16]
     )
@@ -258,7 +263,9 @@ mod tests {
             body.contains(">&quot;&gt;&lt;script&gt;&amp;\u{fffd}</a>"),
             "{body}"
         );
-        assert!(body.contains("<time datetime=\"1970-01-01T00:00:00Z\">1970-01-01 00:00</time>"));
+        assert!(body.contains(
+            "<time datetime=\"1970-01-01T00:00:00Z\">1970-01-01<span> 00:00</span></time>"
+        ));
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::cmp::{Ordering, Reverse};
 use std::fmt::Write;
 use std::ops::Range;
 
+use alphanumeric_sort::compare_str;
+
 use super::Entry;
 
 /// Number of entries on a page: more than people read.
@@ -48,9 +50,11 @@ impl View {
     }
 
     /// Sorts entries: directories first, and by name where the key is the same.
+    ///
+    /// Numbers in names count by their values: `file2` is before `file10`.
     pub(super) fn sort(self, entries: &mut [Entry]) {
         let by_key = |a: &Entry, b: &Entry| match self.key {
-            Key::Name => a.name.cmp(&b.name),
+            Key::Name => by_name(a, b),
             Key::Size => a.bytes.cmp(&b.bytes),
             Key::Modified => a.modified_s.cmp(&b.modified_s),
         };
@@ -63,7 +67,7 @@ impl View {
             };
             let names = || match self.key {
                 Key::Name => Ordering::Equal,
-                Key::Size | Key::Modified => a.name.cmp(&b.name),
+                Key::Size | Key::Modified => by_name(a, b),
             };
             directories.then(keys).then_with(names)
         });
@@ -82,7 +86,8 @@ impl View {
         body.push_str("<thead><tr>");
         self.push_column(Key::Name, "Name", "", body);
         self.push_column(Key::Size, "Size", " class=\"n\"", body);
-        self.push_column(Key::Modified, "Modified (UTC)", " class=\"n date\"", body);
+        let modified = "Modified<span> (UTC)</span>";
+        self.push_column(Key::Modified, modified, " class=\"n date\"", body);
         body.push_str("</tr></thead>\n");
     }
 
@@ -148,6 +153,12 @@ impl View {
     }
 }
 
+/// Compares names as people count, and by their bytes where they differ in nothing else.
+fn by_name(a: &Entry, b: &Entry) -> Ordering {
+    let [shown_a, shown_b] = [a, b].map(|entry| String::from_utf8_lossy(&entry.name));
+    compare_str(shown_a, shown_b).then_with(|| a.name.cmp(&b.name))
+}
+
 fn pages(entries: usize) -> usize {
     entries.div_ceil(PAGE_ENTRIES).max(1)
 }
@@ -173,6 +184,34 @@ mod tests {
         ] {
             assert_eq!(View::of(query), expected, "{query}");
         }
+    }
+
+    #[test]
+    fn numbers_in_names_count_by_their_values() {
+        let sorted = |view: View, names: &[&[u8]]| {
+            let entry = |name: &&[u8]| Entry {
+                directory: false,
+                name: name.to_vec(),
+                bytes: 1,
+                modified_s: 0,
+            };
+            let mut entries = Vec::from_iter(names.iter().map(entry));
+            view.sort(&mut entries);
+            Vec::from_iter(entries.into_iter().map(|entry| entry.name))
+        };
+        let check = |names: &[&[u8]]| {
+            let ascending = sorted(View::default(), names);
+            assert_eq!(ascending, names);
+            let mut descending = sorted(View::of("?sort=name&order=desc"), names);
+            descending.reverse();
+            assert_eq!(descending, names);
+            assert_eq!(sorted(View::of("?sort=size"), names), names);
+        };
+        check(&[b"file1", b"file2", b"file10", b"file010", b"file20.txt"]);
+        check(&[b"v1.9.3", b"v1.10.0", b"v1.10.0-rc2", b"v1.10.0-rc10"]);
+        check(&[b"9", b"99999999999999999998", b"99999999999999999999"]);
+        // Names that are no UTF-8 have an order too, and the same one each time.
+        check(&[b"a\xfe", b"a\xff"]);
     }
 
     #[test]

@@ -73,6 +73,36 @@ fn breadcrumbs_lead_up() {
 }
 
 #[test]
+fn folders_are_marked_and_numbers_are_in_their_order() {
+    let names_by_row = |html: &str| {
+        let rows = html.split("<tr").skip(2);
+        let name = |row: &str| {
+            row.split("<a href=\"")
+                .nth(1)?
+                .split('"')
+                .next()
+                .map(str::to_owned)
+        };
+        Vec::from_iter(rows.filter_map(|row| Some((row.starts_with(" class=\"dir\""), name(row)?))))
+    };
+    let files = [
+        ("file10", ""),
+        ("file2", ""),
+        ("part10/x", ""),
+        ("part9/x", ""),
+    ];
+    let program = Program::serve(&files, &[]);
+    let expected = [
+        (true, "part9/"),
+        (true, "part10/"),
+        (false, "file2"),
+        (false, "file10"),
+    ];
+    let expected = expected.map(|(is_folder, name)| (is_folder, name.to_owned()));
+    assert_eq!(names_by_row(program.get("/").text()), expected);
+}
+
+#[test]
 fn no_listing_when_it_is_turned_off() {
     let program = Program::serve(&[("a", ""), ("sub/index.html", "index")], &["--no-listing"]);
     assert_eq!(program.get("/").status, 403);
