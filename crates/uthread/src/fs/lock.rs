@@ -23,7 +23,9 @@ impl File {
     /// Acquires an exclusive lock on this file, waiting until no other handle holds a lock.
     ///
     /// The lock is advisory: it affects only handles that acquire locks too. It is released by
-    /// [`unlock`](File::unlock), or when the last clone of this file is closed.
+    /// [`unlock`](File::unlock), or when the last clone of this file is closed. With io_uring the
+    /// kernel may keep a file that was just written open for a moment longer than its last clone,
+    /// at most until the worker next waits; `unlock` releases the lock at once.
     ///
     /// The kernel does not report when a lock is released, so a fiber polls for it every 1 to 50
     /// ms. A thread that waits for the same lock may acquire it first.

@@ -1,4 +1,5 @@
 //! [`Driver`]: crate::Driver
+//! [`File::unlock`]: crate::fs::File::unlock
 //! [`Uring`]: crate::Driver::Uring
 //! [`Epoll`]: crate::Driver::Epoll
 //! [`Threads`]: crate::Driver::Threads

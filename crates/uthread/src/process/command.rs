@@ -6,10 +6,19 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{CommandArgs, CommandEnvs, ExitStatus, Output, Stdio};
+use std::time::Duration;
 
 use super::Child;
-use crate::sched::caller::cancellation;
+use crate::sched::caller::{self, cancellation, wait};
 use crate::sched::features::offload;
+
+/// Number of times that a program is run again which is open for writing. A file that the program
+/// has just written and closed is open for a moment longer: in a request of the kernel, or in a
+/// child between its `fork` and its `execve`.
+const BUSY_RETRIES: u32 = 50;
+
+/// Pause before a program is run again. The kernel ends its requests meanwhile.
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
 
 /// A builder for a child process; the counterpart of [`std::process::Command`]. The methods of
 /// `CommandExt`, a trait that only the `std` type can implement, are methods of this type.
@@ -209,7 +218,8 @@ impl Command {
     /// `NotFound` if there is no such program; `PermissionDenied` if it may not be executed;
     /// `E2BIG` if the arguments and the environment are too long; `EMFILE` if there is no free
     /// descriptor; `WouldBlock` (`EAGAIN`) at the limit of processes; `InvalidInput` if an argument
-    /// contains a NUL byte; any other error that `fork(2)` or `execve(2)` reports.
+    /// contains a NUL byte; `ExecutableFileBusy` if the program is open for writing and remains so
+    /// for 50 ms; any other error that `fork(2)` or `execve(2)` reports.
     ///
     /// ```
     /// use uthread::{io::ErrorKind, process::Command};
@@ -259,14 +269,24 @@ impl Command {
     fn start(&mut self, input: fn() -> Stdio, output: fn() -> Stdio) -> io::Result<Child> {
         self.choose_rest(input, output);
         let inner = &mut self.inner;
-        let child = if self.runs_closures {
-            // On the calling thread: a parent-death signal (`PR_SET_PDEATHSIG`) is bound to the
-            // thread that forks.
-            cancellation::refusal().map_or_else(|| inner.spawn(), Err)
-        } else {
-            offload::perform_start(|| inner.spawn())
+        let mut spawn = || {
+            if self.runs_closures {
+                // On the calling thread: a parent-death signal (`PR_SET_PDEATHSIG`) is bound to the
+                // thread that forks.
+                cancellation::refusal().map_or_else(|| inner.spawn(), Err)
+            } else {
+                offload::perform_start(|| inner.spawn())
+            }
         };
-        child.map(Child::from)
+        for _ in 0..BUSY_RETRIES {
+            match spawn() {
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                    wait::park_deadline(caller::after(caller::now(), BUSY_PAUSE));
+                }
+                child => return child.map(Child::from),
+            }
+        }
+        spawn().map(Child::from)
     }
 
     fn choose_rest(&mut self, input: fn() -> Stdio, output: fn() -> Stdio) {

@@ -19,6 +19,7 @@ behaviours![
         [
             a_program_that_is_not_there,
             a_program_that_may_not_be_run,
+            a_program_that_is_open_for_writing,
             too_many_arguments,
             a_nul_byte,
             a_shortage_of_descriptors,
@@ -33,7 +34,8 @@ behaviours![
         [
             a_wait_ends_with_the_runtime_and_not_the_child,
             nothing_starts_once_the_runtime_ends,
-            a_wait_ends_in_time_and_not_the_child
+            a_wait_ends_in_time_and_not_the_child,
+            a_program_that_is_closed_meanwhile_is_run
         ]
     ),
 ];
@@ -61,6 +63,31 @@ fn a_program_that_may_not_be_run(place: Place) {
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
         std::fs::write(&path, b"\x7fELF, but not really").unwrap();
         assert_eq!(errno(Command::new(&path).spawn()), Errno::NOEXEC);
+    });
+}
+
+/// Writes a program, and returns its path and a writer that has it open.
+fn written_program() -> (tempfile::TempPath, std::fs::File) {
+    let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+    std::fs::copy("/bin/true", &path).unwrap();
+    let writer = std::fs::OpenOptions::new().append(true).open(&path);
+    (path, writer.unwrap())
+}
+
+fn a_program_that_is_open_for_writing(place: Place) {
+    run_alone(place, || {
+        let (path, _writer) = written_program();
+        assert_eq!(errno(Command::new(&path).spawn()), Errno::TXTBSY);
+    });
+}
+
+/// Closes the program while the fiber that runs it waits.
+fn a_program_that_is_closed_meanwhile_is_run(place: Place) {
+    run_alone(place, || {
+        let (path, writer) = written_program();
+        let closes = uthread::spawn(move || drop(writer));
+        assert!(Command::new(&path).status().unwrap().success());
+        closes.join().unwrap();
     });
 }
 
