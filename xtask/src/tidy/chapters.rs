@@ -2,7 +2,9 @@
 //! order of the modules, and each chapter ends with links to the previous and to the next one.
 //!
 //! The text is in Markdown files, which the modules include. A link to a chapter leads to its file;
-//! for rustdoc, the module defines the link before the text, and leads to the chapter's page.
+//! for rustdoc, the module defines the link before the text, and leads to the chapter's page. A
+//! link to an item is defined by the module for rustdoc, which checks it, and at the end of the
+//! file for readers of the repository.
 
 use super::Finding;
 use super::tree::Tree;
@@ -28,7 +30,9 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
             let line = chapter.lines().count();
             findings.push(Finding::new(&path, line, what, "end the chapter with it"));
         }
-        findings.extend(undefined(tree, &path, &format!("{GUIDE}{name}.rs")));
+        let module = format!("{GUIDE}{name}.rs");
+        findings.extend(undefined(tree, &path, &module));
+        findings.extend(unlinked(tree, &module, chapter));
     }
     findings
 }
@@ -47,6 +51,25 @@ fn undefined(tree: &Tree, path: &str, module: &str) -> Vec<Finding> {
         })
     });
     undefined.collect()
+}
+
+/// Finds links of a module to items that the text of its chapter does not define.
+fn unlinked(tree: &Tree, module: &str, chapter: &str) -> Vec<Finding> {
+    let lines = tree.text(module).lines().zip(1..);
+    let unlinked = lines.filter_map(|(line, number)| {
+        let (label, target) = line.strip_prefix("//! [")?.split_once("]: ")?;
+        let is_chapter = target.starts_with("super::") || target.starts_with("crate::guide");
+        (!is_chapter && !chapter.contains(&format!("\n[{label}]: "))).then(|| {
+            let what = format!("the chapter does not define the link [{label}]");
+            Finding::new(
+                module,
+                number,
+                what,
+                "define it at its end, as the page on docs.rs",
+            )
+        })
+    });
+    unlinked.collect()
 }
 
 /// Returns what is between `start` and `end` in the lines that begin with `start`.
@@ -125,5 +148,12 @@ mod tests {
     fn a_link_to_a_file_is_defined_for_rustdoc_too() {
         let expected = "first_one.md:3: crates/uthread/src/guide/first_one.rs does not define";
         plant_file("first_one.rs", "//! [first]: super::last\n", expected);
+    }
+
+    #[test]
+    fn a_link_to_an_item_is_defined_for_the_repository_too() {
+        let text = "//! [last]: super::last#a\n//! [`spawn`]: crate::spawn\n";
+        let expected = "first_one.rs:2: the chapter does not define the link [`spawn`]";
+        plant_file("first_one.rs", text, expected);
     }
 }
