@@ -31,6 +31,6 @@ pub struct Scale {
 pub struct Curve {
     /// Its name; that of a subject gives it the look of the subject.
     pub name: String,
-    /// Positions on both axes.
+    /// Positions on both axes. One whose second number is no number leaves a gap in the line.
     pub points: Vec<(f64, f64)>,
 }

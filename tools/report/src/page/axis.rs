@@ -4,10 +4,12 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::coord::types::RangedCoordf64;
-use plotters::prelude::*;
 
 /// Number of ticks that an axis has about.
 const TICKS: usize = 6;
+/// Numbers of ticks of a logarithmic axis: a line between two alone does not show that it is one.
+const LOG_TICKS_MIN: usize = 3;
+const LOG_TICKS_MAX: usize = 9;
 /// Ratio of the last to the first point above which the axis is logarithmic.
 const POINTS_SPAN_MAX: f64 = 100.0;
 /// Ratio of the medians from which on the axis is logarithmic: on a linear one, a thirtieth of the
@@ -101,11 +103,33 @@ impl Ranged for Axis {
 }
 
 fn ticks(range: &Range<f64>, is_log: bool) -> Vec<f64> {
+    let linear = || RangedCoordf64::from(range.clone()).key_points(TICKS);
     if is_log {
-        LogCoord::<f64>::from(range.clone().log_scale()).key_points(TICKS)
+        log_ticks(range).unwrap_or_else(linear)
     } else {
-        RangedCoordf64::from(range.clone()).key_points(TICKS)
+        linear()
     }
+}
+
+/// Returns the ticks of a logarithmic axis: powers of ten, or steps of 1, 2 and 5 if those are too
+/// few. Returns `None` for a range so short that it needs the steps of a linear axis.
+fn log_ticks(range: &Range<f64>) -> Option<Vec<f64>> {
+    let (first, last) = (range.start.log10().floor(), range.end.log10().floor());
+    let decades = first as i32..=last as i32;
+    let of = |digits: &[f64], every: usize| {
+        let decades = decades.clone().step_by(every);
+        let ticks =
+            decades.flat_map(|decade| digits.iter().map(move |digit| digit * 10_f64.powi(decade)));
+        ticks
+            .filter(|tick| range.contains(tick))
+            .collect::<Vec<f64>>()
+    };
+    let mut found = [of(&[1.0], 1), of(&[1.0, 2.0, 5.0], 1)].into_iter();
+    let enough = found.find(|ticks| ticks.len() >= LOG_TICKS_MIN)?;
+    if enough.len() <= LOG_TICKS_MAX {
+        return Some(enough);
+    }
+    Some(of(&[1.0], enough.len().div_ceil(TICKS)))
 }
 
 /// Returns the range of a linear axis, which includes zero.
@@ -153,6 +177,22 @@ mod tests {
         // A single round does not decide for all, and a logarithmic axis has no zero.
         check(&[1.0, 2.0], &[40.0], false, 0.0);
         check(&[0.0, 3_000.0], &[], false, 0.0);
+    }
+
+    #[test]
+    fn a_logarithmic_axis_has_enough_ticks() {
+        let check = |range: Range<f64>, expected: &[f64]| {
+            let found = ticks(&range, true).into_iter();
+            // Powers of ten are not exact.
+            let found = Vec::from_iter(found.map(|tick| format!("{tick:.6}")));
+            let expected = Vec::from_iter(expected.iter().map(|tick| format!("{tick:.6}")));
+            assert_eq!(found, expected, "{range:?}");
+        };
+        check(0.002..5.0, &[0.01, 0.1, 1.0]);
+        check(0.057..2.1, &[0.1, 0.2, 0.5, 1.0, 2.0]);
+        check(10.0..220.0, &[10.0, 20.0, 50.0, 100.0, 200.0]);
+        check(21.0..48.0, &[25.0, 30.0, 35.0, 40.0, 45.0]);
+        check(1e-4..1e9, &[1e-4, 1e-1, 1e2, 1e5, 1e8]);
     }
 
     #[test]

@@ -87,14 +87,16 @@ impl Looks {
         self.0[name]
     }
 
-    /// Returns the look of a curve: that of the subject of this name, or else of the subject with
-    /// this index.
+    /// Returns the look of a curve: that of the subject of this name, which a last word such as
+    /// "p99" may follow, or else of the subject with this index.
     pub(super) fn of_curve(&self, name: &str, index: usize) -> Look {
+        let subject = name.rsplit_once(' ').map_or(name, |(subject, _)| subject);
         let other = Look {
             is_ours: false,
             index,
         };
-        self.0.get(name).copied().unwrap_or(other)
+        let found = self.0.get(name).or_else(|| self.0.get(subject));
+        found.copied().unwrap_or(other)
     }
 
     /// Returns the style sheet's part for the colours of the dark theme, and for the switches.

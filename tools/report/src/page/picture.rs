@@ -174,7 +174,8 @@ impl Picture<'_> {
             Names::Listed => (0..ends.len() as i32).map(|row| 12 + row * ROW).collect(),
             Names::AtEnds | Names::Nowhere => ends.iter().map(|(_, y)| *y).collect(),
         };
-        let rows = spread(&wanted, 8..self.size().height - 8);
+        // Beside the lines and not beside the axis below them, which the way to a name would cross.
+        let rows = spread(&wanted, 8..self.size().height - AXIS_BELOW);
         Ok(rows.into_iter().zip(ends).collect())
     }
 

@@ -5,7 +5,7 @@ use plotters::prelude::*;
 
 use super::axis::Axis;
 use super::looks::{Look, Looks};
-use super::picture::{Axes, Line, Names, Picture, SMALL, WHOLE, draw_line};
+use super::picture::{Axes, Chart, Drawn, Line, Names, Picture, SMALL, WHOLE, draw_line};
 use crate::plot::{Curve, Plot, Scale};
 
 /// Radius of a point, of which a plot has thousands.
@@ -74,13 +74,23 @@ fn line<'a>(plot: &'a Plot, (curve, look): (&'a Curve, Look)) -> Line<'a> {
         title: curve.name.clone(),
         end: points.last().copied().unwrap_or_default(),
         draw: Box::new(move |chart| {
-            let points = points.iter().copied();
+            let style = look.colour().filled();
+            let draw_points = |chart: &mut Chart<'_>, points: &[(f64, f64)]| -> Drawn {
+                let circles = points.iter().map(|&point| Circle::new(point, POINT, style));
+                chart.draw_series(circles)?;
+                Ok(())
+            };
             if plot.is_scatter {
-                let style = look.colour().filled();
-                chart.draw_series(points.map(|point| Circle::new(point, POINT, style)))?;
-                return Ok(());
+                return draw_points(chart, points);
             }
-            draw_line(chart, look, points)
+            for unbroken in points.split(|(_, y)| y.is_nan()) {
+                match unbroken {
+                    [] => {}
+                    [_] => draw_points(chart, unbroken)?,
+                    _ => draw_line(chart, look, unbroken.iter().copied())?,
+                }
+            }
+            Ok(())
         }),
     }
 }

@@ -327,6 +327,45 @@ fn a_plot_has_its_points() {
 }
 
 #[test]
+fn a_line_has_the_look_of_its_subject_and_leaves_gaps() {
+    let mut results = results(&[None], &[&[Some(5.0)]]);
+    let points = [
+        (1.0, 7.0),
+        (2.0, 8.0),
+        (3.0, f64::NAN),
+        (4.0, 7.0),
+        (5.0, f64::NAN),
+    ];
+    let scale = || Scale {
+        name: "seconds".to_owned(),
+        is_log: false,
+    };
+    results.studies[0].plots = vec![Plot {
+        title: "over time".to_owned(),
+        x: scale(),
+        y: scale(),
+        is_scatter: false,
+        curves: vec![Curve {
+            name: "uthread p99".to_owned(),
+            points: [&points[..], &[(6.0, 7.0), (7.0, 8.0), (8.0, 7.0)]].concat(),
+        }],
+    }];
+    check(&results, |document| {
+        let groups = elements(document, "g").into_iter();
+        let mut lines = groups.filter(|group| group.attribute("class") == Some("line k0"));
+        let drawn = |name: &str| {
+            let mut nodes = lines.clone();
+            let group = nodes.next().expect("a line of the subject");
+            let nodes = group.descendants();
+            nodes.filter(|node| node.has_tag_name(name)).count()
+        };
+        assert_eq!((drawn("polyline"), drawn("circle")), (2, 1));
+        assert!(lines.next().is_some() && lines.next().is_none());
+        check_places(document);
+    });
+}
+
+#[test]
 fn no_text_of_the_results_is_markup() {
     let planted = "<i x=\"1\">&amp;</i>'";
     let mut results = results(
