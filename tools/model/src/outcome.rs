@@ -37,6 +37,8 @@ pub struct Outcome {
     /// Successes per second without the first two and the last two seconds in which requests
     /// succeed; absent if too few are left.
     pub rate_steady: Option<f64>,
+    /// Standard deviation of the successes in each of these seconds.
+    pub rate_deviation: Option<f64>,
     /// Latencies of successful requests; empty if there is none.
     pub percentiles: Vec<Percentile>,
     /// Mean and standard deviation of these latencies in seconds; absent if there is none.
@@ -101,12 +103,12 @@ pub struct Percentile {
     pub wait: f64,
 }
 
-/// The mean of latencies, and their deviation from it.
+/// A mean, and the standard deviation from it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// The mean in seconds.
+    /// The mean.
     pub mean: f64,
-    /// The standard deviation in seconds.
+    /// The standard deviation.
     pub deviation: f64,
 }
 

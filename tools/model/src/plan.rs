@@ -107,7 +107,7 @@ impl Plan {
 
     /// Returns the pools as a table.
     pub(crate) fn text(&self) -> String {
-        let head = ["threads", "rate", "success", "p50", "p99", "memory", ""];
+        let head = ["threads", "rate", "successes", "p50", "p99", "memory", ""];
         let mut rows = vec![Vec::from(head.map(str::to_owned))];
         let fewest = self.fewest;
         for pool in &self.pools {
@@ -162,7 +162,7 @@ impl Plan {
         ];
         let study = Study {
             plots: vec![
-                plot("p99", "seconds", is_log, p99),
+                plot("p99 of successes", "seconds", is_log, p99),
                 plot("memory", "MiB", false, memory),
             ],
             ..Study::new(

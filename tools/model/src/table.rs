@@ -13,43 +13,57 @@ use crate::words::{number, rate, size, time};
 /// The percentiles of the wait to be accepted, which is a part of the latency.
 const WAITS: [f64; 2] = [50.0, 99.0];
 
-/// Describes the load in words.
+/// Describes the load in words, with the seed that repeats it.
 pub(crate) fn load(scenario: &Scenario, outcomes: &[Outcome]) -> String {
     let offered = outcomes.first().map_or(0.0, |outcome| outcome.offered);
     let requests = crate::words::count(scenario.requests, "request");
-    format!("{requests} at {}", rate(offered))
+    format!("{requests} at {}, seed {}", rate(offered), scenario.seed)
 }
 
 /// Returns rows of cells; the first row has the services, and the first cell of each the name of a
 /// figure.
 pub(crate) fn rows(outcomes: &[&Outcome]) -> Vec<Vec<String>> {
-    let mut rows = Vec::new();
-    let mut add = |name: &str, cell: &dyn Fn(&Outcome) -> String| {
-        let cells = outcomes.iter().map(|outcome| cell(outcome));
-        rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
-    };
+    let mut rows = Rows::of(outcomes);
     let level =
         |level: Level| format!("{}, at most {}", significant(level.mean), number(level.max));
-    add("", &|outcome| outcome.service.clone());
-    add("rate", &|outcome| {
+    rows.add("", |outcome| outcome.service.clone());
+    rows.add("rate of successes", |outcome| {
         rate(outcome.rate_steady.unwrap_or(outcome.rate))
     });
-    add("rate with start and end", &|outcome| rate(outcome.rate));
-    add("success", &|outcome| {
-        format!("{:.1} %", 100.0 * outcome.success())
+    rows.add("rate std deviation", |outcome| {
+        outcome.rate_deviation.map_or("-".to_owned(), rate)
+    });
+    rows.add("rate with start and end", |outcome| rate(outcome.rate));
+    rows.add("successes", |outcome| {
+        let share = 100.0 * outcome.success();
+        format!("{} ({share:.1} %)", number(outcome.succeeded))
     });
     if outcomes
         .iter()
         .any(|outcome| outcome.attempts > outcome.requests)
     {
-        add("attempts", &|outcome| number(outcome.attempts));
+        rows.add("attempts", |outcome| number(outcome.attempts));
     }
     if outcomes.iter().any(|outcome| outcome.wasted > 0) {
-        add("responses nobody waited for", &|outcome| {
+        rows.add("responses nobody waited for", |outcome| {
             number(outcome.wasted)
         });
     }
-    let most = outcomes
+    add_latencies(&mut rows);
+    rows.add("in progress", |outcome| level(outcome.in_progress));
+    rows.add("by Little's law", |outcome| significant(outcome.demand));
+    rows.add("waiting", |outcome| level(outcome.waiting));
+    rows.add("memory", |outcome| match outcome.measured {
+        None => size(outcome.bytes as f64),
+        Some(_) => "-".to_owned(),
+    });
+    rows.rows
+}
+
+/// Adds the rows on latencies and waits, which are those of successful requests.
+fn add_latencies(rows: &mut Rows<'_>) {
+    let most = rows
+        .outcomes
         .iter()
         .max_by_key(|outcome| outcome.percentiles.len());
     for (index, known) in most
@@ -57,36 +71,54 @@ pub(crate) fn rows(outcomes: &[&Outcome]) -> Vec<Vec<String>> {
         .flat_map(|outcome| &outcome.percentiles)
         .enumerate()
     {
-        add(&format!("latency p{}", known.percent), &|outcome| {
-            let found = outcome.percentiles.get(index);
-            found.map_or("-".to_owned(), |found| time(found.latency))
-        });
+        rows.add(
+            &format!("latency of successes, p{}", known.percent),
+            |outcome| {
+                let found = outcome.percentiles.get(index);
+                found.map_or("-".to_owned(), |found| time(found.latency))
+            },
+        );
     }
     let mut add_spread = |name: &str, of: fn(Spread) -> f64| {
-        add(name, &|outcome| {
+        rows.add(name, |outcome| {
             let spread = outcome.latency;
             spread.map_or("-".to_owned(), |spread| time(of(spread)))
         });
     };
-    add_spread("latency mean", |spread| spread.mean);
-    add_spread("latency std deviation", |spread| spread.deviation);
+    add_spread("latency of successes, mean", |spread| spread.mean);
+    add_spread("latency of successes, std deviation", |spread| {
+        spread.deviation
+    });
     for percent in WAITS {
         let waited = |outcome: &Outcome| Some(outcome.percentile(percent)?.wait);
-        let mut waits = outcomes.iter().filter_map(|outcome| waited(outcome));
+        let mut waits = rows.outcomes.iter().filter_map(|outcome| waited(outcome));
         if waits.any(|wait| wait > 0.0) {
-            add(&format!("wait p{percent}"), &|outcome| {
+            rows.add(&format!("wait of successes, p{percent}"), |outcome| {
                 waited(outcome).map_or("-".to_owned(), time)
             });
         }
     }
-    add("in progress", &|outcome| level(outcome.in_progress));
-    add("by Little's law", &|outcome| significant(outcome.demand));
-    add("waiting", &|outcome| level(outcome.waiting));
-    add("memory", &|outcome| match outcome.measured {
-        None => size(outcome.bytes as f64),
-        Some(_) => "-".to_owned(),
-    });
-    rows
+}
+
+/// The rows of a table with a column for each outcome.
+struct Rows<'a> {
+    outcomes: &'a [&'a Outcome],
+    rows: Vec<Vec<String>>,
+}
+
+impl Rows<'_> {
+    fn of<'a>(outcomes: &'a [&'a Outcome]) -> Rows<'a> {
+        Rows {
+            outcomes,
+            rows: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, name: &str, cell: impl Fn(&Outcome) -> String) {
+        let cells = self.outcomes.iter().map(|outcome| cell(outcome));
+        let row = std::iter::once(name.to_owned()).chain(cells);
+        self.rows.push(row.collect());
+    }
 }
 
 /// Returns the sentences on each service: its limit, Little's law, and why requests failed.

@@ -13,8 +13,9 @@ const DIGITS: u8 = 2;
 /// The percentiles of each window.
 pub(crate) const PERCENTS: [f64; 3] = [50.0, 90.0, 99.0];
 
-/// The middle of a window, and the latencies at [`PERCENTS`], in seconds.
-pub(crate) type Window = (f64, [f64; PERCENTS.len()]);
+/// The middle of a window, and the latencies at [`PERCENTS`] if requests have succeeded in it, in
+/// seconds.
+pub(crate) type Window = (f64, Option<[f64; PERCENTS.len()]>);
 
 /// Latencies by the times at which requests succeed.
 pub(crate) struct Timeline {
@@ -55,14 +56,14 @@ impl Timeline {
         self.length *= 2;
     }
 
-    /// Returns the windows in which requests have succeeded.
+    /// Returns the windows up to the last in which requests have succeeded.
     pub(crate) fn windows(&self) -> Vec<Window> {
         let length = self.length as f64 / 1e9;
         let windows = self.windows.iter().zip(0_u32..);
-        let windows = windows.filter(|(window, _)| !window.is_empty());
         let window = |(window, index): (&Histogram<u32>, u32)| {
             let at = |percent: f64| window.value_at_quantile(percent / 100.0) as f64 / 1e9;
-            ((f64::from(index) + 0.5) * length, PERCENTS.map(at))
+            let latencies = (!window.is_empty()).then(|| PERCENTS.map(at));
+            ((f64::from(index) + 0.5) * length, latencies)
         };
         windows.map(window).collect()
     }
@@ -83,7 +84,7 @@ mod tests {
         for index in 0..100 {
             timeline.add(50_000_000, (index + 1) * 1_000_000);
         }
-        let [(middle, latencies)] = timeline.windows()[..] else {
+        let [(middle, Some(latencies))] = timeline.windows()[..] else {
             panic!("one window")
         };
         assert_eq!(middle, 0.05);
@@ -92,8 +93,12 @@ mod tests {
         }
         timeline.add(1000 * second, 2 * second);
         let windows = timeline.windows();
-        assert_eq!(windows.len(), 2);
-        assert!(windows[0].0 < 20.0 && (windows[1].0 - 1000.0).abs() < 20.0);
-        assert!((windows[1].1[0] - 2.0).abs() < 0.02, "{windows:?}");
+        let known = windows.iter();
+        let known = known.filter_map(|(middle, latencies)| Some((middle, (*latencies)?[0])));
+        let [(first, _), (last, latency)] = known.collect::<Vec<_>>()[..] else {
+            panic!("two windows have latencies, and those between them none")
+        };
+        assert!(*first < 20.0 && (last - 1000.0).abs() < 20.0 && windows.len() > 2);
+        assert!((latency - 2.0).abs() < 0.02, "{windows:?}");
     }
 }

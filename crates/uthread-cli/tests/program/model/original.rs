@@ -31,35 +31,45 @@ fn the_published_experiments_have_their_figures() {
     check(
         "--name sync_1k_20ms --rate 1000 --num_req 10000 --latency \"20ms*10\" sync --threads 50",
         "sync_1k_20ms",
-        &[("rate", "1,000/s"), ("success", "100.0 %")],
+        &[
+            ("rate of successes", "1,000/s"),
+            ("successes", "10,000 (100.0 %)"),
+        ],
     );
     check(
         "--name async_1k_20ms --rate 1000 --num_req 10000 --latency \"20ms*10\" async",
         "async_1k_20ms",
-        &[("rate", "1,000/s"), ("latency p100", "20.0 ms")],
+        &[
+            ("rate of successes", "1,000/s"),
+            ("latency of successes, p100", "20.0 ms"),
+        ],
     );
     check(
         "--name sync_1k_60ms --rate 1000 --num_req 10000 --latency \"60ms*10\" sync --threads 50",
         "sync_1k_60ms",
         &[
-            ("rate", "833/s"),
-            ("wait p50", "990 ms"),
-            ("wait p99", "1.97 s"),
+            ("rate of successes", "833/s"),
+            ("rate std deviation", "4.71/s"),
+            ("wait of successes, p50", "990 ms"),
+            ("wait of successes, p99", "1.97 s"),
         ],
     );
     check(
         "--name sync_1k_30s --rate 1000 --num_req 8000 --latency \"20ms*9,30s\" sync --threads 50",
         "sync_1k_30s",
         &[
-            ("rate", "14.5/s"),
-            ("wait p50", "209 s"),
-            ("wait p99", "446 s"),
+            ("rate of successes", "14.5/s"),
+            ("wait of successes, p50", "209 s"),
+            ("wait of successes, p99", "446 s"),
         ],
     );
     check(
         "--name async_1k_30s --rate 1000 --num_req 8000 --latency \"20ms*9,30s\" async",
         "async_1k_30s",
-        &[("rate", "900/s"), ("success", "90.0 %")],
+        &[
+            ("rate of successes", "900/s"),
+            ("successes", "7,200 (90.0 %)"),
+        ],
     );
 }
 
@@ -68,17 +78,23 @@ fn latencies_without_a_unit_and_the_path_of_python_are_accepted() {
     check(
         "--name sync_t500_600ms --rate 1000 --num_req 10000 --latency \"600*10\" sync --threads 500",
         "sync_t500_600ms",
-        &[("rate", "833/s"), ("latency p0", "600 ms")],
+        &[
+            ("rate of successes", "833/s"),
+            ("latency of successes, p0", "600 ms"),
+        ],
     );
     check(
         "--name async_30s --rate 1000 --num_req 100000 --latency \"200*9,30000\" --python /usr/bin/python3 async",
         "async_30s",
-        &[("rate", "900/s"), ("latency p100", "200 ms")],
+        &[
+            ("rate of successes", "900/s"),
+            ("latency of successes, p100", "200 ms"),
+        ],
     );
     check(
         "-N async_600ms -r 1000 -n 10000 -p /usr/bin/python3 -l \"600*10\" async",
         "async_600ms",
-        &[("rate", "1,000/s")],
+        &[("rate of successes", "1,000/s")],
     );
 }
 

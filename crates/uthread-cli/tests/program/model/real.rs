@@ -101,7 +101,7 @@ fn the_scale_divides_times() {
     assert!(shown.contains("epoll, real: all times were divided by 10, and the results are multiplied by it.\n  50 failed"), "{shown}");
     let median = shown
         .lines()
-        .find(|line| line.starts_with("latency p50"))
+        .find(|line| line.starts_with("latency of successes, p50"))
         .unwrap();
     assert!(
         median
