@@ -22,7 +22,7 @@ use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_A_THREAD, ON_WORKERS, behaviours};
 use crate::support::requests::submit_all;
-use crate::support::{HANG, HOUR, errno, eventually, pair};
+use crate::support::{HANG, HOUR, errno, eventually, pair, wait_until_asleep};
 
 behaviours![
     (
@@ -66,8 +66,10 @@ fn name_of(thread: Pid) -> String {
 fn dedicated_fibers_keep_their_thread(place: Place) {
     place.run(|| {
         let (mut reader, mut writer) = uthread::io::pipe().unwrap();
+        let (begun, begins) = mpsc::channel();
         let threads = dedicated(move || {
             let mut threads = vec![gettid()];
+            begun.send(gettid()).unwrap();
             reader.read_exact(&mut [0]).unwrap();
             threads.push(gettid());
             sleep(Duration::from_millis(1));
@@ -77,7 +79,7 @@ fn dedicated_fibers_keep_their_thread(place: Place) {
             assert!(name_of(gettid()) != "home-0");
             threads
         });
-        sleep(Duration::from_millis(1));
+        blocking(move || wait_until_asleep(begins.recv().unwrap()));
         writer.write_all(&[1]).unwrap();
         let mut threads = threads.join().unwrap();
         threads.dedup();
@@ -89,9 +91,13 @@ fn dedicated_fibers_keep_their_thread(place: Place) {
 fn a_blocked_one_delays_no_other_fiber(place: Place) {
     place.runtime_of(1).run(|| {
         let (sender, receiver) = mpsc::channel();
-        let blocked = dedicated(move || receiver.recv().unwrap());
+        let (begun, begins) = mpsc::channel();
+        let blocked = dedicated(move || {
+            begun.send(gettid()).unwrap();
+            receiver.recv().unwrap()
+        });
         let sending = spawn(move || {
-            sleep(Duration::from_millis(1));
+            blocking(move || wait_until_asleep(begins.recv().unwrap()));
             sender.send(7).unwrap();
         });
         sending.join().unwrap();

@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use rustix::thread::gettid;
 use uthread::fs::File;
 use uthread::thread::{Builder, park};
 use uthread::{JoinHandle, Runtime, Shutdown, blocking, scope, shield, sleep, spawn};
@@ -17,7 +18,7 @@ use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_WORKERS, behaviours};
 use crate::support::calls::stats_of_threads;
-use crate::support::{HANG, HOUR, errno, eventually, pair};
+use crate::support::{HANG, HOUR, errno, eventually, pair, wait_until_asleep};
 
 behaviours![
     (
@@ -127,8 +128,9 @@ fn a_joined_runtime_waits_for_it_and_its_fibers(place: Place) {
         theirs.fetch_add(10, Ordering::Relaxed);
     };
     drop(waiting(&runtime, spawns));
+    let joining = gettid();
     let ends = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(5));
+        wait_until_asleep(joining);
         sender.send(()).unwrap();
     });
     runtime.shutdown(Shutdown::Join);
@@ -343,8 +345,9 @@ fn a_drop_waits_for_one_that_has_just_started(place: Place) {
         timeout(HANG, until_the_end)
     });
     let fiber = spawns.recv().unwrap();
+    let dropping = gettid();
     let releases = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(50));
+        wait_until_asleep(dropping);
         release.send(()).unwrap();
     });
     drop(runtime);

@@ -9,6 +9,7 @@ use std::sync::{Arc, Barrier, Condvar, LazyLock, Mutex, mpsc as native};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::fixtures::fiber_or_thread::InDrop;
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{Gap, NO_RING, behaviours};
@@ -55,25 +56,37 @@ fn on_one<T: Send>(place: Place, action: impl FnOnce(&Runtime) -> T + Send) -> T
     runtime.run(|| action(&runtime))
 }
 
-/// Runs `action` beside a fiber that waits again and again, and returns its longest pause.
-fn longest_pause(action: impl FnOnce()) -> Duration {
-    let ends = AtomicBool::new(false);
-    scope(|scope| {
-        let ends = &ends;
-        let ticks = scope.spawn(move || {
-            let mut longest = Duration::ZERO;
-            while !ends.load(Ordering::Relaxed) {
-                let begin = Instant::now();
-                sleep(Duration::from_millis(1));
-                longest = longest.max(begin.elapsed());
-            }
-            longest
+/// Counts the waits of a fiber that waits again and again.
+#[derive(Default)]
+struct Ticks(AtomicUsize);
+
+impl Ticks {
+    /// Repeats `call` until the other fiber has waited several times meanwhile.
+    fn pass_during(&self, mut call: impl FnMut()) {
+        const TICKS: usize = 20;
+        let (before, begin) = (self.0.load(Ordering::Relaxed), Instant::now());
+        while self.0.load(Ordering::Relaxed) < before + TICKS {
+            assert!(begin.elapsed() < HANG, "the other fiber does not go on");
+            call();
+        }
+    }
+}
+
+/// Runs `action` on a runtime of one worker, beside a fiber that waits again and again.
+fn beside_ticks(place: Place, action: impl FnOnce(&Ticks) + Send) {
+    on_one(place, |_| {
+        let (ticks, ends) = (Ticks::default(), AtomicBool::new(false));
+        scope(|scope| {
+            scope.spawn(|| {
+                while !ends.load(Ordering::Relaxed) {
+                    sleep(Duration::from_millis(1));
+                    ticks.0.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let _ends = InDrop(|| ends.store(true, Ordering::Relaxed));
+            action(&ticks);
         });
-        sleep(Duration::from_millis(5));
-        action();
-        ends.store(true, Ordering::Relaxed);
-        ticks.join().unwrap()
-    })
+    });
 }
 
 fn a_channel_of_std_joins_fibers_of_one_worker(place: Place) {
@@ -140,9 +153,16 @@ fn an_initializer_waits_for_another_fiber(place: Place) {
             sleep(Duration::from_millis(2));
             receive.lock().unwrap().recv_timeout(HANG).unwrap()
         });
+        let begun = AtomicUsize::new(0);
+        let value = || {
+            begun.fetch_add(1, Ordering::Relaxed);
+            *lazy
+        };
         scope(|scope| {
-            let values: Vec<_> = (0..3).map(|_| scope.spawn(|| *lazy)).collect();
-            sleep(Duration::from_millis(5));
+            let values: Vec<_> = (0..3).map(|_| scope.spawn(value)).collect();
+            while begun.load(Ordering::Relaxed) < values.len() {
+                yield_now();
+            }
             send.send(7).unwrap();
             for value in values {
                 assert_eq!(value.join().unwrap(), 7);
@@ -175,22 +195,14 @@ fn parked_threads_of_std_are_fibers(place: Place) {
     });
 }
 
-/// Half of it is more than a busy machine keeps a thread waiting.
-const LONG_CALL: Duration = Duration::from_millis(600);
-
 fn fibers_tick_beside_one_that_sleeps(place: Place) {
-    let pause = on_one(place, |_| longest_pause(|| thread::sleep(LONG_CALL)));
-    assert!(pause < LONG_CALL / 2, "{pause:?}");
+    beside_ticks(place, |ticks| {
+        ticks.pass_during(|| thread::sleep(Duration::from_millis(50)));
+    });
 }
 
 fn fibers_tick_beside_one_that_computes(place: Place) {
-    let pause = on_one(place, |_| {
-        longest_pause(|| {
-            let begin = Instant::now();
-            while begin.elapsed() < LONG_CALL {}
-        })
-    });
-    assert!(pause < LONG_CALL / 2, "{pause:?}");
+    beside_ticks(place, |ticks| ticks.pass_during(std::hint::spin_loop));
 }
 
 /// Checks that operations that were begun, or only gathered, on the worker are submitted,
@@ -271,18 +283,23 @@ fn blocking_calls_run_on_the_fibers_own_thread(place: Place) {
 
 fn blocking_calls_hold_up_nobody(place: Place) {
     const FIBERS: usize = 20;
-    let begin = Instant::now();
-    let pause = on_one(place, |_| {
-        longest_pause(|| {
-            scope(|scope| {
-                for _ in 0..FIBERS {
-                    scope.spawn(|| blocking(|| thread::sleep(LONG_CALL)));
-                }
-            });
-        })
+    beside_ticks(place, |ticks| {
+        // Each call waits for all others.
+        let (begun, ended) = (&Barrier::new(FIBERS), &Barrier::new(FIBERS));
+        scope(|scope| {
+            for number in 0..FIBERS {
+                scope.spawn(move || {
+                    blocking(|| {
+                        begun.wait();
+                        if number == 0 {
+                            ticks.pass_during(|| thread::sleep(Duration::from_millis(5)));
+                        }
+                        ended.wait();
+                    });
+                });
+            }
+        });
     });
-    assert!(pause < LONG_CALL / 2, "{pause:?}");
-    assert!(begin.elapsed() < LONG_CALL * FIBERS as u32 / 2);
 }
 
 fn a_fiber_that_blocks_delays_the_end_of_its_runtime(place: Place) {

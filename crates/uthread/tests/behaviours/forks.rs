@@ -21,7 +21,7 @@ use uthread::{Runtime, blocking, local, select, sleep, spawn, timeout};
 use crate::harness::child::run_alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, OUTSIDE, OWN_THREAD, behaviours};
-use crate::support::{FREE, HOUR, drain, file_of, pair_with_std};
+use crate::support::{FREE, Flag, HOUR, drain, file_of, pair_with_std};
 
 behaviours![
     (
@@ -195,7 +195,7 @@ fn waits_in_a_child_end(place: Place) {
 /// Catches waiters of the parent that wait in the child.
 fn locks_are_as_they_were(place: Place) {
     run_alone(place, || {
-        let (lock, table, changed) = (Mutex::new(1), RwLock::new(2), Condvar::new());
+        let (lock, table, changed) = (&Mutex::new(1), RwLock::new(2), Condvar::new());
         let held = lock.lock().unwrap();
         let wait = || *lock.lock().unwrap();
         let seen = place.meanwhile(wait, || {
@@ -204,8 +204,13 @@ fn locks_are_as_they_were(place: Place) {
                 // The guard is the child's as well.
                 *held += 1;
                 let next = uthread::scope(|scope| {
-                    let next = scope.spawn(|| *lock.lock().unwrap());
-                    sleep(Duration::from_millis(5));
+                    let waits = Flag::default();
+                    let raised = waits.clone();
+                    let next = scope.spawn(move || {
+                        raised.raise();
+                        *lock.lock().unwrap()
+                    });
+                    waits.wait();
                     drop(held);
                     next.join().unwrap()
                 });

@@ -56,8 +56,8 @@ behaviours![
 /// Time of a look: shorter than the time between two system calls of a runtime that is not idle.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Returns how often each thread of the process but the calling one has run so far. The kernel's
-/// own are left out: one that polls for operations goes to sleep by itself.
+/// Returns how often each thread of the process but the calling one has run so far, and its state.
+/// The kernel's own are left out: one that polls for operations goes to sleep by itself.
 fn runs() -> BTreeMap<String, String> {
     let own = rustix::thread::gettid().as_raw_nonzero().to_string();
     let mut runs = BTreeMap::new();
@@ -71,10 +71,15 @@ fn runs() -> BTreeMap<String, String> {
         if number == own || status.contains("Name:\tiou-") {
             continue;
         }
-        let counts = status.lines().filter(|line| line.contains("_ctxt_"));
-        runs.insert(number, counts.collect());
+        // A thread that waits for a CPU has the state of one that runs.
+        let of_interest = |line: &&str| line.starts_with("State:") || line.contains("_ctxt_");
+        runs.insert(number, status.lines().filter(of_interest).collect());
     }
     runs
+}
+
+fn none_runs(runs: &BTreeMap<String, String>) -> bool {
+    !runs.values().any(|thread| thread.contains("(running)"))
 }
 
 /// Waits until neither a thread runs nor a driver makes a call, which a runtime that goes on and on
@@ -86,7 +91,7 @@ fn await_idleness(runtime: &Runtime, after: &str) {
     loop {
         thread::sleep(LOOK);
         let now = look();
-        if now == before {
+        if now == before && none_runs(&now.0) {
             return;
         }
         assert!(
@@ -352,7 +357,7 @@ fn while_a_shield_holds_off_the_end(place: Place) {
         loop {
             thread::sleep(LOOK);
             let now = runs();
-            if now == before {
+            if now == before && none_runs(&now) {
                 break;
             }
             assert!(start.elapsed() < HANG, "{before:?}, then {now:?}");

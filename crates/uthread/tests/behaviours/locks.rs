@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::fixtures::fiber_or_thread::{Running, Side, mixed};
 use crate::harness::place::Place;
 use crate::harness::turns::one_worker_lets_others_run;
 use crate::harness::{EVERYWHERE, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
+use crate::support::HANG;
 use uthread::sync::{Mutex, RwLock, RwLockWriteGuard, TryLockError};
 use uthread::{Metrics, spawn, yield_now};
 
@@ -191,10 +192,7 @@ fn a_mutex_that_is_taken_again_at_once_is_handed_over(place: Place) {
             yield_now();
             drop(guard);
             guard = mutex.lock().unwrap();
-            assert!(
-                begin.elapsed() < Duration::from_secs(10),
-                "the fiber starves"
-            );
+            assert!(begin.elapsed() < HANG, "the fiber starves");
         }
     });
 }

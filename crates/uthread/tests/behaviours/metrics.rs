@@ -98,10 +98,15 @@ fn work_that_moves_is_counted(place: Place) {
 fn time_asleep_is_counted(place: Place) {
     const NAP: Duration = Duration::from_millis(30);
     let runtime = place.runtime();
-    runtime.run(|| sleep(NAP));
-    let total = runtime.metrics().total();
-    assert!(total.sleeps >= 1);
-    assert!(total.idle >= NAP / 2, "{total:?}");
+    let total = || runtime.metrics().total();
+    // A worker that has to wait for a CPU before it sleeps is idle for less than the nap.
+    let is_long = |_| {
+        let before = total().idle;
+        runtime.run(|| sleep(NAP));
+        total().idle - before >= NAP / 2
+    };
+    assert!((0..20).any(is_long), "{:?}", total());
+    assert!(total().sleeps >= 1);
 }
 
 fn the_table_has_a_line_per_worker_and_one_for_all(place: Place) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::place::Place;
 use crate::harness::{OUTSIDE, OWN_TLS, STAYING, WHERE_FIBERS_MIGRATE, behaviours};
-use crate::support::{FREE, HANG, eventually};
+use crate::support::{FREE, HANG, eventually, pass_a_round};
 use rustix::thread::{Pid, gettid};
 use uthread::net::{TcpListener, TcpStream};
 use uthread::thread::Thread;
@@ -78,7 +78,7 @@ fn goes_on_elsewhere(place: Place, waits: impl FnOnce(&dyn Fn(), &Arc<AtomicBool
             while !waiting.load(Ordering::Acquire) {
                 yield_now();
             }
-            sleep(Duration::from_millis(1)); // It waits, and the kernel knows.
+            pass_a_round(); // It waits, and the kernel knows.
             workers.lock().unwrap().push(worker());
             other_free.store(true, Ordering::Release);
             kept.store(true, Ordering::Release);
@@ -107,9 +107,15 @@ fn a_fiber_that_can_go_on_does(place: Place) {
 }
 
 fn a_sleep_ends_in_time(place: Place) {
-    goes_on_elsewhere(place, |waiting, _| {
+    goes_on_elsewhere(place, |waiting, kept| {
         waiting();
-        sleep(Duration::from_millis(20));
+        // Repeated if it ends too early, while the other fiber waits for a CPU.
+        loop {
+            sleep(Duration::from_millis(20));
+            if kept.load(Ordering::Acquire) {
+                break;
+            }
+        }
     });
 }
 

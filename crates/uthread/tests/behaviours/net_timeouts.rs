@@ -164,8 +164,11 @@ fn none_waits_longer_than_any_timeout_before(place: Place) {
             thread::sleep(2 * SOCKET_TIMEOUT);
             theirs.write_all(b"2").unwrap();
         });
-        begins.wait();
-        takes(SOCKET_TIMEOUT, || ours.read_exact(&mut [0]).unwrap());
+        // Measured from before the writer begins its pause.
+        takes(SOCKET_TIMEOUT, || {
+            begins.wait();
+            ours.read_exact(&mut [0]).unwrap();
+        });
         join(writer);
     });
 }
@@ -300,7 +303,7 @@ fn many_reads_end_each_at_its_own_timeout(place: Place) {
             for number in 0..100 {
                 scope.spawn(move || {
                     let (ours, _peer) = pair_with_std();
-                    let timeout = SOCKET_TIMEOUT + Duration::from_millis(number % 50);
+                    let timeout = 10 * SOCKET_TIMEOUT + Duration::from_millis(number % 50);
                     ours.set_read_timeout(Some(timeout)).unwrap();
                     takes(timeout, || {
                         assert_eq!(errno((&ours).read(&mut [0])), Errno::AGAIN)
@@ -308,12 +311,8 @@ fn many_reads_end_each_at_its_own_timeout(place: Place) {
                 });
             }
         });
-        // At once, not one after the other, which would take six seconds.
-        assert!(
-            start.elapsed() < Duration::from_secs(5),
-            "{:?}",
-            start.elapsed()
-        );
+        // At once, not one after the other, which would take more than forty seconds.
+        assert!(start.elapsed() < HANG, "{:?}", start.elapsed());
     });
 }
 

@@ -1,8 +1,6 @@
 //! Ends of fibers and processes, signals and cancellation as arms of a selection, and joins with a
 //! timeout.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,12 +10,12 @@ use uthread::process::Command;
 use uthread::signal::{Signal, Signals};
 use uthread::sync::{mpsc, oneshot, select};
 use uthread::thread::Cancelled;
-use uthread::{JoinHandle, scope, shield, sleep, spawn, timeout, yield_now};
+use uthread::{JoinHandle, scope, shield, sleep, spawn, timeout};
 
 use crate::harness::child::run_alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
-use crate::support::{HANG, HOUR, SHORT};
+use crate::support::{Flag, HANG, HOUR, SHORT};
 
 behaviours![
     (
@@ -150,22 +148,27 @@ fn the_end_of_a_process_is_selected(place: Place) {
 fn a_signal_is_selected(place: Place) {
     run_alone(place, || {
         let mut signals = Signals::new([Signal::USR1, Signal::USR2]).unwrap();
-        let (sender, receiver) = mpsc::channel();
+        let (sender, mut receiver) = mpsc::channel();
         for signal in [Signal::USR1, Signal::USR2] {
             select! {
                 recv(&mut signals) => panic!("a signal was received, but none was sent"),
                 after(SHORT) => {}
             }
-            let sending = thread::spawn(move || {
-                thread::sleep(SHORT);
+            let signals = &mut signals;
+            let select = move || {
+                let received = select! {
+                    recv(&receiver) => panic!("nothing was sent"),
+                    recv(signals) -> received => received,
+                };
+                (received, receiver)
+            };
+            let send = || {
                 let signal = rustix::process::Signal::from_named_raw(signal.as_raw());
                 kill_process(getpid(), signal.unwrap()).unwrap();
-            });
-            select! {
-                recv(&receiver) => panic!("nothing was sent"),
-                recv(&mut signals) -> received => assert_eq!(received.unwrap(), signal),
-            }
-            sending.join().unwrap();
+            };
+            let received;
+            (received, receiver) = place.meanwhile(select, send);
+            assert_eq!(received.unwrap(), signal);
         }
         sender.send(()).unwrap();
         select! { recv(&receiver) -> received => assert_eq!(received, Ok(())) };
@@ -210,15 +213,14 @@ fn a_selection_is_not_cancelled_in_a_shield(place: Place) {
     place.run(|| {
         let (begun, begin) = mpsc::channel();
         let (sender, receiver) = mpsc::channel();
-        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let (is_cancelled, selects) = (Flag::default(), Flag::default());
         let fiber = spawn({
-            let is_cancelled = Arc::clone(&is_cancelled);
+            let (is_cancelled, selects) = (is_cancelled.clone(), selects.clone());
             move || {
                 begun.send(()).unwrap();
-                while !is_cancelled.load(Ordering::Relaxed) {
-                    shield(yield_now);
-                }
+                shield(|| is_cancelled.wait());
                 shield(|| {
+                    selects.raise();
                     select! {
                         recv(&receiver) -> number => number.unwrap(),
                         cancelled() => 0,
@@ -228,8 +230,8 @@ fn a_selection_is_not_cancelled_in_a_shield(place: Place) {
         });
         begin.recv().unwrap();
         fiber.cancel();
-        is_cancelled.store(true, Ordering::Relaxed);
-        sleep(SHORT);
+        is_cancelled.raise();
+        selects.wait();
         sender.send(7).unwrap();
         assert_eq!(fiber.join().unwrap(), 7);
     });

@@ -11,7 +11,7 @@ use uthread::sync::mpsc::{
     Receiver, RecvError, SendError, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
 };
 use uthread::thread::park;
-use uthread::{select, shield, sleep};
+use uthread::{select, shield};
 
 use crate::fixtures::fiber_or_thread::{InDrop, assert_ends_with_runtime, is_cancelled};
 use crate::harness::place::Place;
@@ -95,21 +95,16 @@ fn a_selection_leaves_nothing_behind(place: Place) {
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
         // A selection that has chosen another arm takes no value either.
         let (other, others) = channel();
-        let sent = {
-            let sender = sender.clone();
-            std::thread::spawn(move || {
-                sleep(SHORT);
-                other.send(3).unwrap();
-                sender
-            })
+        let (sending, unsent) = (&sender, &mut value);
+        let select = move || {
+            select! {
+                send(sending, unsent) => panic!("a message was sent, but there is no receiver"),
+                recv(&others) -> value => value,
+            }
         };
-        select! {
-            send(&sender, &mut value) => panic!("a message was sent, but there is no receiver"),
-            recv(&others) -> value => assert_eq!(value, Ok(3)),
-        }
+        assert_eq!(place.meanwhile(select, || other.send(3).unwrap()), Ok(3));
         assert_eq!(value, Some(2));
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
-        drop(sent.join().unwrap());
         drop(sender);
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Disconnected));
     });

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
-use crate::harness::child::child;
+use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{ON_ONE_WORKER, OUTSIDE, OWN_THREAD, STAYING, THREADS, behaviours};
-use crate::stalls::{THRESHOLD, blocked_until, waiting};
+use crate::stalls::{THRESHOLD, blocked_until, printed_lines, waiting};
+use crate::support::HANG;
 use uthread::{Runtime, Stall};
 
 behaviours![
@@ -118,31 +119,29 @@ fn the_caller_in_a_fiber_that_migrates_is_named(place: Place) {
 }
 
 fn by_default_the_calls_are_printed(place: Place) {
-    if let Some(output) = child() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        let mut lines = text
-            .lines()
-            .skip_while(|line| !line.starts_with("uthread: fiber "));
-        let line = lines.next().unwrap_or_default();
-        assert!(line.contains("blocked in clock_nanosleep"), "{text}");
-        let mut calls = lines.take_while(|line| line.starts_with("  "));
-        assert!(
-            calls.any(|line| line.contains("sleeps_once_here")),
-            "{text}"
-        );
-        return;
-    }
-    let runtime = Runtime::builder().driver(place.driver()).workers(1);
-    let runtime = runtime.stall_threshold(THRESHOLD).build().unwrap();
-    runtime.run(|| {
-        let waits = waiting();
-        sleeps_once_here();
-        waits.join().unwrap();
+    alone(|| {
+        let lines = printed_lines();
+        let is_printed = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&is_printed);
+        // Earlier lines are about a worker that had to wait for a CPU.
+        let reading = thread::spawn(move || {
+            let next = || lines.recv_timeout(HANG).expect("the calls are printed");
+            while !next().contains("blocked in clock_nanosleep") {}
+            let mut line = next();
+            while line.starts_with("  ") && !line.contains("sleeps_here") {
+                line = next();
+            }
+            theirs.store(true, Ordering::Relaxed);
+            line
+        });
+        let runtime = Runtime::builder().driver(place.driver()).workers(1);
+        let runtime = runtime.stall_threshold(THRESHOLD).build().unwrap();
+        runtime.run(|| {
+            let waits = waiting();
+            sleeps_here(&is_printed);
+            waits.join().unwrap();
+        });
+        let line = reading.join().unwrap();
+        assert!(line.contains("sleeps_here"), "{line}");
     });
-}
-
-#[inline(never)]
-fn sleeps_once_here() {
-    thread::sleep(20 * THRESHOLD);
-    black_box(());
 }

@@ -12,8 +12,8 @@ use uthread::fs::{self, File};
 use uthread::thread::Cancelled;
 use uthread::time::Elapsed;
 use uthread::{
-    Driver, JoinHandle, Runtime, blocking, scope, shield, sleep, spawn, timeout, try_scope,
-    yield_now,
+    Driver, JoinHandle, Metrics, Runtime, blocking, scope, shield, sleep, spawn, timeout,
+    try_scope, yield_now,
 };
 
 use crate::harness::child::alone;
@@ -135,6 +135,19 @@ impl Drop for Busy {
     }
 }
 
+/// Returns the number of calls that no thread has begun.
+fn queued() -> usize {
+    let metrics = Metrics::current().unwrap();
+    metrics.blocking.queued + metrics.files.queued
+}
+
+/// Waits until so many calls are queued.
+fn await_queued(count: usize) {
+    while queued() < count {
+        yield_now();
+    }
+}
+
 /// Waits until each thread for files waits in its call.
 fn await_busy_file_threads() {
     // The runtimes of the process share these threads.
@@ -201,13 +214,11 @@ fn a_cancelled_call_drops_what_it_captured_and_never_runs(place: Place) {
         let busy = Busy::begin();
         let ran = Arc::new(AtomicBool::new(false));
         let dropped = Arc::new(AtomicBool::new(false));
-        let begun = Arc::new(AtomicBool::new(false));
+        let queued_before = queued();
         let waiting = spawn({
             let (ran, dropped) = (Arc::clone(&ran), Arc::clone(&dropped));
-            let begun = Arc::clone(&begun);
             move || {
                 let captured = Captured(dropped);
-                begun.store(true, Ordering::Relaxed);
                 blocking(move || {
                     ran.store(true, Ordering::Relaxed);
                     drop(captured);
@@ -215,10 +226,7 @@ fn a_cancelled_call_drops_what_it_captured_and_never_runs(place: Place) {
             }
         });
         let with_an_error = spawn(|| fs::create_dir("/missing/directory"));
-        while !begun.load(Ordering::Relaxed) {
-            yield_now();
-        }
-        sleep(SHORT);
+        await_queued(queued_before + 2);
         waiting.cancel();
         with_an_error.cancel();
         assert!(waiting.join().unwrap_err().is::<Cancelled>());
@@ -232,11 +240,12 @@ fn a_cancelled_call_drops_what_it_captured_and_never_runs(place: Place) {
 fn a_failed_scope_ends_a_call_that_no_thread_has_begun(place: Place) {
     run_starved(place, || {
         let busy = Busy::begin();
+        let queued_before = queued();
         let failed = try_scope(|scope| {
             scope.spawn(|| fs::create_dir("/missing/directory"));
             scope.spawn(|| Ok(blocking(|| 42)));
             scope.spawn(|| {
-                sleep(SHORT);
+                await_queued(queued_before + 3);
                 Err::<(), _>(io::Error::other("on purpose"))
             });
             blocking(|| ());
@@ -252,9 +261,10 @@ fn the_end_of_a_runtime_ends_a_call_that_no_thread_has_begun(place: Place) {
         let runtime = place.builder().blocking_threads(CALL_THREADS);
         let runtime = runtime.build().unwrap();
         let mut busy = runtime.run(Busy::begin);
+        let queued_before = runtime.run(queued);
         let error = runtime.spawn(|| errno(fs::create_dir("/missing/directory")));
         let unwound = runtime.spawn(|| blocking(|| ()));
-        runtime.run(|| sleep(SHORT));
+        runtime.run(|| await_queued(queued_before + 2));
         // The end of the runtime waits for the calls that have begun.
         let joined = std::thread::spawn(move || {
             let results = (error.join(), unwound.join());
@@ -318,17 +328,10 @@ fn an_operation_of_the_driver_ends_too(place: Place) {
 fn a_shielded_call_waits_for_a_thread(place: Place) {
     run_starved(place, || {
         let busy = Busy::begin();
-        let begun = AtomicBool::new(false);
+        let queued_before = queued();
         scope(|scope| {
-            let shielded = scope.spawn(|| {
-                shield(|| {
-                    begun.store(true, Ordering::Relaxed);
-                    blocking(|| 42)
-                })
-            });
-            while !begun.load(Ordering::Relaxed) {
-                yield_now();
-            }
+            let shielded = scope.spawn(|| shield(|| blocking(|| 42)));
+            await_queued(queued_before + 1);
             shielded.cancel();
             sleep(SHORT);
             assert!(!shielded.is_finished());

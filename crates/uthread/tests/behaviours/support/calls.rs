@@ -1,6 +1,9 @@
-//! Blocking calls that are kept waiting, and the threads that make such calls.
+//! Blocking calls that are kept waiting, the threads that make such calls, and how long threads
+//! wait for a CPU.
 
+use std::fs;
 use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use super::HANG;
 
@@ -30,7 +33,23 @@ impl Gate {
 
 /// Returns the status of each thread of the process; see `proc_pid_stat(5)`.
 pub(crate) fn stats_of_threads() -> impl Iterator<Item = String> {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    // A thread that has just ended has no status.
-    tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok())
+    files_of_threads("stat")
+}
+
+/// Returns how long the threads of the process, together, have waited for a CPU so far. A test that
+/// a worker without a CPU fails does not count if this has grown. `None` if the kernel has no such
+/// statistics.
+pub(crate) fn waits_for_cpu() -> Option<Duration> {
+    // The time on a CPU, the time spent waiting for one, and the number of time slices.
+    let wait_ns = |statistics: String| statistics.split_whitespace().nth(1)?.parse::<u64>().ok();
+    let waits_ns = files_of_threads("schedstat").map(wait_ns);
+    let sum = waits_ns.reduce(|sum, wait_ns| Some(sum? + wait_ns?))?;
+    sum.map(Duration::from_nanos)
+}
+
+/// Returns the contents of this file of each thread of the process.
+fn files_of_threads(name: &str) -> impl Iterator<Item = String> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    // A thread that has just ended has no files.
+    tasks.filter_map(move |task| fs::read_to_string(task.unwrap().path().join(name)).ok())
 }
