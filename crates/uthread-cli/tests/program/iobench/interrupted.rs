@@ -80,7 +80,7 @@ fn the_measuring_process_ends_with_the_program() {
     child.kill().unwrap();
     child.wait().unwrap();
     let state = || fs::read_to_string(format!("/proc/{measuring}/stat")).unwrap_or_default();
-    let has_ended = (0..500).any(|_| {
+    let has_ended = (0..2000).any(|_| {
         thread::sleep(Duration::from_millis(10));
         let state = state();
         state.is_empty() || state.contains(") Z ")

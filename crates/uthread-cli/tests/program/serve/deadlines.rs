@@ -3,9 +3,12 @@
 use crate::harness::{Program, sparse_file};
 use crate::restrict::has_ring;
 
+/// How long the server waits for a client that goes on at once: longer than either waits for a CPU.
+const PATIENCE: &str = "1s";
+
 #[test]
 fn a_slow_head_is_answered_408() {
-    let program = Program::serve(&[], &["--header-timeout", "100ms"]);
+    let program = Program::serve(&[], &["--header-timeout", PATIENCE]);
     for begun in ["G", "GET / HTTP/1.1\r\nHost: a\r\nX: "] {
         let mut client = program.connect();
         client.send(begun);
@@ -20,7 +23,7 @@ fn a_slow_head_is_answered_408() {
 
 #[test]
 fn the_deadline_of_a_head_is_not_moved_by_its_bytes() {
-    let program = Program::serve(&[], &["--header-timeout", "200ms"]);
+    let program = Program::serve(&[], &["--header-timeout", PATIENCE]);
     let mut client = program.connect();
     client.send("GET / HTTP/1.1\r\nX: ");
     client.trickle_until_answered();
@@ -29,7 +32,7 @@ fn the_deadline_of_a_head_is_not_moved_by_its_bytes() {
 
 #[test]
 fn a_body_that_does_not_come_is_answered_408() {
-    let program = Program::serve(&[], &["--header-timeout", "100ms"]);
+    let program = Program::serve(&[], &["--header-timeout", PATIENCE]);
     let mut client = program.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabc");
     assert_eq!(client.response().status, 408);
@@ -38,7 +41,7 @@ fn a_body_that_does_not_come_is_answered_408() {
 
 #[test]
 fn an_idle_connection_is_closed_without_a_word() {
-    let program = Program::serve(&[("a", "hello")], &["--idle-timeout", "100ms"]);
+    let program = Program::serve(&[("a", "hello")], &["--idle-timeout", PATIENCE]);
     let mut fresh = program.connect();
     let mut used = program.connect();
     used.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -7,6 +7,10 @@ use std::time::{Duration, Instant};
 use super::{Target, drivers};
 use crate::harness::{Program, wait_until};
 
+/// How long a tunnel may last in which something happens at once: longer than either side waits for
+/// a CPU.
+const PATIENCE: &str = "1s";
+
 /// Number of tunnels that are open at once.
 const MANY: usize = 5000;
 
@@ -24,7 +28,7 @@ fn an_idle_tunnel_ends() {
             "--driver",
             driver,
             "--idle-timeout",
-            "300ms",
+            PATIENCE,
             "--log",
             "json",
         ];
@@ -58,7 +62,7 @@ fn one_active_direction_keeps_both_open() {
 #[test]
 fn a_tunnel_ends_with_its_lifetime() {
     let target = Target::start();
-    let mut proxy = target.proxy(&["--lifetime", "300ms", "--log", "json"]);
+    let mut proxy = target.proxy(&["--lifetime", PATIENCE, "--log", "json"]);
     let (mut client, server) = target.tunnel(&proxy);
     let start = Instant::now();
     let trickle = thread::spawn(move || client.trickle_until_answered());
