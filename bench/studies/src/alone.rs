@@ -8,7 +8,7 @@ use uthread_report::file::write_whole;
 use uthread_report::measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use uthread_report::results::Results;
 use uthread_report::study::{Extent, Journal, Study, run, stop_on_interrupt};
-use uthread_report::{json, machine, markdown, say};
+use uthread_report::{facts, json, machine, markdown, say};
 
 /// Options of every study.
 #[derive(clap::Args, Clone, Debug)]
@@ -41,7 +41,7 @@ impl Measuring {
     /// Returns the extent of a run with these options, with build and machine.
     pub(crate) fn extent(&self) -> Extent {
         let (rounds, seconds) = (self.rounds, self.seconds);
-        let mut facts = vec![("uthread".to_owned(), version())];
+        let mut facts = facts::of_run(&version());
         facts.extend(machine::facts());
         let measured = format!("{rounds} rounds, {seconds} s each");
         facts.push(("measured".to_owned(), measured));

@@ -4,6 +4,7 @@
 //! README. `summary.json` lists them.
 
 use serde::Deserialize;
+use uthread_report::facts::COMMAND;
 use uthread_report::measure::stats::Verdict;
 use uthread_report::results::{Facts, Panel, Results, Study, significant};
 
@@ -55,18 +56,21 @@ pub(crate) fn markdown(results: &Results) -> Vec<String> {
     lines
 }
 
-/// Describes date, build and machine, once if they are the same for all studies.
+/// Describes date, build and machine, once if they are the same for all studies. The command says
+/// where the report was written, and which of its studies were.
 fn when_and_where(studies: &[&Study]) -> String {
-    let mut groups: Vec<(&Facts, Vec<&str>)> = Vec::new();
+    let mut groups: Vec<(Facts, Vec<&str>)> = Vec::new();
     for study in studies {
         let name = study.name.as_str();
-        match groups.iter_mut().find(|(facts, _)| **facts == study.facts) {
+        let mut facts = study.facts.clone();
+        facts.retain(|(name, _)| name != COMMAND);
+        match groups.iter_mut().find(|(known, _)| *known == facts) {
             Some((_, names)) => names.push(name),
-            None => groups.push((&study.facts, vec![name])),
+            None => groups.push((facts, vec![name])),
         }
     }
     let is_one = groups.len() == 1;
-    let sentence = |(facts, names): (&Facts, Vec<&str>)| {
+    let sentence = |(facts, names): (Facts, Vec<&str>)| {
         let facts = facts.iter().map(|(name, value)| format!("{name} {value}"));
         let facts = facts.collect::<Vec<_>>().join(", ");
         if is_one {
@@ -146,7 +150,12 @@ mod tests {
         let [echo, http] = &mut results.studies[..] else {
             panic!("both were measured");
         };
-        let day = |day: &str| vec![("date".to_owned(), day.to_owned())];
+        let day = |day: &str| {
+            let facts = [("date", day), (COMMAND, "uthread-bench report")];
+            facts
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .to_vec()
+        };
         (echo.facts, http.facts) = (day("2026-11-22"), day("2026-11-23"));
         let lines = markdown(&results);
         assert_eq!(lines.len(), 2 + 2 + 2, "{lines:?}");

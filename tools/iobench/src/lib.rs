@@ -34,9 +34,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, ensure};
 use uthread_report::file::{check_output, write_whole};
 use uthread_report::page::{Page, Section, counts, draw};
-use uthread_report::results::Results;
+use uthread_report::results::{Results, counted};
 use uthread_report::study::{Extent, Journal, Study, run as run_studies, stop_on_interrupt};
-use uthread_report::{check_said, json, machine, markdown, say, tell};
+use uthread_report::{check_said, facts, json, machine, markdown, say, tell};
 
 pub use fio::{Engine, run_fio};
 pub use job::Job;
@@ -109,7 +109,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
     let extent = Extent {
         rounds: options.rounds as usize,
         only: options.only.clone(),
-        facts: facts(options, files.as_ref()),
+        facts: facts_of(options, files.as_ref()),
     };
     let mut found = run_studies(&mut studies, &extent, &mut Journal::default(), &stop)?;
     let verdicts: Vec<Result<()>> = finishes
@@ -174,13 +174,17 @@ fn absent(scenario: Scenario, options: &Options, error: anyhow::Error) -> Result
     Ok((study, Box::new(|_| Ok(()))))
 }
 
-/// Returns build, machine and disk, in words.
-fn facts(options: &Options, files: Option<&TestFiles>) -> Vec<(String, String)> {
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    let mut facts = vec![("uthread".to_owned(), version)];
+/// Returns version, command, machine, disk and extent, in words.
+fn facts_of(options: &Options, files: Option<&TestFiles>) -> Vec<(String, String)> {
+    let mut facts = facts::of_run(env!("CARGO_PKG_VERSION"));
     facts.extend(machine::facts());
     facts.extend(files.into_iter().flat_map(TestFiles::facts));
-    let measured = format!("{} rounds of {} requests", options.rounds, options.blocks);
+    let measured = format!(
+        "{} with {} of each technique, seed {}",
+        counted(options.rounds, "round"),
+        counted(options.blocks, "request"),
+        options.seed
+    );
     facts.push(("measured".to_owned(), measured));
     facts
 }

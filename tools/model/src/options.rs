@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use uthread_report::file::write_whole;
-use uthread_report::{Unavailable, check_said, say};
+use uthread_report::results::Facts;
+use uthread_report::{Unavailable, check_said, facts, machine, say};
 
 use crate::load::Load;
 use crate::mode::Mode;
@@ -241,7 +242,8 @@ impl Output {
             write(path, &(json::text(all)? + "\n"))?;
         }
         if let Some(path) = &self.html {
-            write(path, &page::draw(all))?;
+            let is_real = all.iter().any(|simulated| !simulated.real.is_empty());
+            write(path, &page::draw(all, &facts_of_page(is_real)))?;
         }
         Ok(check_said()?)
     }
@@ -255,10 +257,19 @@ impl Output {
             write(path, &(serde_json::to_string(plan)? + "\n"))?;
         }
         if let Some(path) = &self.html {
-            write(path, &plan.page(title, command))?;
+            write(path, &plan.page(title, command, &facts_of_page(false)))?;
         }
         Ok(check_said()?)
     }
+}
+
+/// Returns date, version and command, and the machine if anything ran on it in real time.
+fn facts_of_page(is_real: bool) -> Facts {
+    let mut facts = facts::of_today(&facts::of_run(env!("CARGO_PKG_VERSION")));
+    if is_real {
+        facts.extend(machine::facts());
+    }
+    facts
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 use uthread_report::page::{Page, Section, draw as draw_page};
 use uthread_report::plot::{Curve, Plot, Scale};
-use uthread_report::results::{Results, Study, Subject};
+use uthread_report::results::{Facts, Results, Study, Subject};
 
 use crate::mode::Mode;
 use crate::outcome::Outcome;
@@ -21,9 +21,10 @@ const LEAD_REAL: &str =
 /// Latencies that span more than this have a logarithmic axis.
 const SPAN_MAX: f64 = 30.0;
 
-pub(crate) fn draw(all: &[Simulated]) -> String {
+/// Draws the page, which has these facts: date, version and command.
+pub(crate) fn draw(all: &[Simulated], facts: &Facts) -> String {
     let results = Results {
-        studies: all.iter().map(study).collect(),
+        studies: all.iter().map(|one| study(one, facts)).collect(),
         ..Results::default()
     };
     let body = html! {
@@ -88,7 +89,7 @@ fn label(outcome: &Outcome) -> &str {
     }
 }
 
-fn study(simulated: &Simulated) -> Study {
+fn study(simulated: &Simulated, facts: &Facts) -> Study {
     let outcomes = simulated.all();
     let about = &simulated.scenario.about;
     let words = [simulated.command.as_str(), simulated.title(), about];
@@ -100,6 +101,7 @@ fn study(simulated: &Simulated) -> Study {
         Mode::Async => Subject::ours(label(outcome)),
     });
     Study {
+        facts: facts.clone(),
         plots: plots(&outcomes),
         ..Study::new(words, notes.collect(), subjects.collect(), Vec::new())
     }

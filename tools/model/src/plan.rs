@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use uthread_report::page::{Page, draw};
 use uthread_report::plot::{Curve, Plot, Scale};
-use uthread_report::results::{Results, Study, Subject};
+use uthread_report::results::{Facts, Results, Study, Subject};
 
 use crate::mode::Mode;
 use crate::outcome::Outcome;
@@ -122,8 +122,8 @@ impl Plan {
         aligned(&rows)
     }
 
-    /// Draws p99 and memory by the number of threads.
-    pub(crate) fn page(&self, title: &str, command: &str) -> String {
+    /// Draws p99 and memory by the number of threads, on a page with these facts.
+    pub(crate) fn page(&self, title: &str, command: &str, facts: &Facts) -> String {
         let curve = |name: &str, figure: &dyn Fn(&Pool) -> f64| Curve {
             name: name.to_owned(),
             points: self
@@ -161,6 +161,7 @@ impl Plan {
             Subject::peer("threads", None, None),
         ];
         let study = Study {
+            facts: facts.clone(),
             plots: vec![
                 plot("p99 of successes", "seconds", is_log, p99),
                 plot("memory", "MiB", false, memory),
@@ -295,7 +296,10 @@ mod tests {
             .lines()
             .find(|line| line.ends_with("the fewest within the bound"));
         assert!(marked.is_some_and(|line| line.starts_with("60 ")), "{text}");
-        assert!(plan.page("a", "b").contains("60 threads keep p99"));
+        assert!(
+            plan.page("a", "b", &Facts::new())
+                .contains("60 threads keep p99")
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Numbers in words: times, sizes and counts.
 
+pub(crate) use uthread_report::results::counted as count;
 use uthread_report::results::{grouped, significant};
 
 /// Returns a time in the unit that fits: 20.0 ms, 209 s.
@@ -30,12 +31,6 @@ pub(crate) fn number(count: u64) -> String {
     grouped(count as f64)
 }
 
-/// Returns "1 thread" or "50 threads".
-pub(crate) fn count(count: u64, one: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {one}{plural}", number(count))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,8 +41,6 @@ mod tests {
         assert_eq!(times, ["0", "12.0 us", "20.0 ms", "2.50 s", "209 s"]);
         let sizes = [10.0, 4400.0, 3e9].map(size);
         assert_eq!(sizes, ["10 B", "4.30 KiB", "2,861 MiB"]);
-        let counts = [1, 3100].map(|threads| count(threads, "thread"));
-        assert_eq!(counts, ["1 thread", "3,100 threads"]);
         assert_eq!(rate(14.93), "14.9/s");
     }
 }

@@ -11,6 +11,7 @@ pub mod results;
 
 pub mod study;
 
+pub mod facts;
 pub mod measure;
 
 pub mod json;

@@ -400,6 +400,13 @@ pub fn grouped(number: f64) -> String {
     }
 }
 
+/// Formats a number of things: "1 round", "25,600 requests".
+#[must_use]
+pub fn counted(number: u64, one: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {one}{plural}", grouped(number as f64))
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -447,6 +454,12 @@ pub(crate) mod tests {
         check("of capacity", Point::name("20 %"), "20 % of capacity");
         check("at a time", Point::number(16.0), "16 at a time");
         check("", Point::name("as it is"), "as it is");
+    }
+
+    #[test]
+    fn counted_things_have_their_plural() {
+        let counts = [1, 3100].map(|threads| counted(threads, "thread"));
+        assert_eq!(counts, ["1 thread", "3,100 threads"]);
     }
 
     #[test]

@@ -25,6 +25,19 @@ pub(crate) fn command(args: &[&str]) -> Command {
     command
 }
 
+/// Checks that a page has the date, the version and a command that begins so.
+#[track_caller]
+pub(crate) fn check_facts(page: &str, command: &str) {
+    let version = env!("CARGO_PKG_VERSION");
+    for fact in [
+        "<dt>date</dt> <dd>20".to_owned(),
+        format!("<dt>uthread</dt> <dd>{version}"),
+        format!("<dt>command</dt> <dd><code>{command}"),
+    ] {
+        assert!(page.contains(&fact), "the page has no {fact}");
+    }
+}
+
 /// Creates a directory with these files; a path that ends in a slash is a directory.
 pub(crate) fn site(files: &[(&str, &str)]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();

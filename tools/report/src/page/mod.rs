@@ -15,6 +15,7 @@ mod tests;
 
 use maud::{Markup, PreEscaped, html};
 
+use crate::facts::COMMAND;
 use crate::plot::Plot;
 use crate::results::{Facts, Metric, Panel, Results, Round, Study, grouped};
 use chart::Charts;
@@ -83,9 +84,11 @@ pub fn draw(page: &Page<'_>, results: &Results) -> String {
                     @for section in &page.sections {
                         section #(section.id) { h2 { (section.title) } (section.body) }
                     }
-                    (contents(results))
+                    @if results.studies.len() > 1 { (contents(results)) }
                     @for study in &results.studies {
-                        (draw_study(page.command, study, common.is_none(), &looks))
+                        // The facts of the page have the command of a single study.
+                        @let command = (results.studies.len() > 1).then_some(page.command);
+                        (draw_study(command, study, common.is_none(), &looks))
                     }
                 }
             }
@@ -120,7 +123,13 @@ fn facts(class: &str, facts: &Facts) -> Markup {
     html! {
         @if !facts.is_empty() {
             dl class=(class) {
-                @for (name, value) in facts { div { dt { (name) } " " dd { (value) } } }
+                @for (name, value) in facts {
+                    @if name == COMMAND {
+                        div .wide { dt { (name) } " " dd { code { (value) } } }
+                    } @else {
+                        div { dt { (name) } " " dd { (value) } }
+                    }
+                }
             }
         }
     }
@@ -157,7 +166,7 @@ fn anchor(study: &Study, panel: Option<usize>) -> String {
     format!("study-{name}{panel}")
 }
 
-fn draw_study(command: &str, study: &Study, has_own_facts: bool, looks: &Looks) -> Markup {
+fn draw_study(command: Option<&str>, study: &Study, has_own_facts: bool, looks: &Looks) -> Markup {
     let versions = study.subjects.iter().filter_map(|subject| {
         let version = subject.version.as_ref()?;
         Some(format!("{} {version}", subject.name))
@@ -174,7 +183,7 @@ fn draw_study(command: &str, study: &Study, has_own_facts: bool, looks: &Looks) 
             @if has_own_facts { (facts("facts own", &study.facts)) }
             p .question { (prose(&study.question)) }
             @for note in &study.notes { p { (prose(note)) } }
-            p .d { "Alone: " code { (command) " " (study.name) } }
+            @if let Some(command) = command { p .d { "Alone: " code { (command) " " (study.name) } } }
             @if !versions.is_empty() { p .d { "Versions: " (versions.join(", ")) "." } }
             @if !missing.is_empty() {
                 ul .missing {

@@ -276,6 +276,11 @@ fn facts_stand_once_if_all_studies_share_them() {
     let mut results = results(&[None], &[&[Some(5.0)]]);
     let facts = |day: &str| vec![("date".to_owned(), day.to_owned())];
     results.studies[0].facts = facts("2026-11-22");
+    check(&results, |document| {
+        let whole = text(document.root());
+        let needless = ["Studies", "Alone"].map(|words| whole.contains(words));
+        assert_eq!(needless, [false; 2], "words for several studies");
+    });
     results.studies.push(results.studies[0].clone());
     results.studies[1].name = "t".to_owned();
     let lists = |document: &Document<'_>| {

@@ -5,7 +5,6 @@
 //! affects all subjects alike. A study is finished before the next begins, so that an interrupted
 //! run has whole studies to show.
 
-mod facts;
 mod journal;
 mod progress;
 
@@ -21,7 +20,7 @@ pub use journal::{Journal, Settings};
 
 use crate::measure::{Taken, least_disturbed};
 use crate::results::{self, Facts, Round, significant};
-use crate::tell;
+use crate::{facts, tell};
 use progress::Progress;
 
 /// A cell that failed in this many rounds is not tried again: each attempt may take as long as the
@@ -52,7 +51,7 @@ pub struct Extent {
     pub rounds: usize,
     /// Names of the subjects to measure; all if it is empty.
     pub only: Vec<String>,
-    /// Build and machine. Each study adds its date.
+    /// Version, command and machine. Each study adds its date.
     pub facts: Facts,
 }
 
@@ -159,7 +158,7 @@ pub fn run(
             progress.add(seconds_each, Some(begin.elapsed()));
             tell!("{described}: {}", show(results, cell, &round));
             if results.facts.is_empty() {
-                results.facts = facts::with_day(&facts::today(), &extent.facts);
+                results.facts = facts::of_today(&extent.facts);
             }
             results.panels[cell.panel].rounds[cell.point][cell.subject].push(round);
             journal.keep(results)?;

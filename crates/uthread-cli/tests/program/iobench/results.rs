@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::harness::check_facts;
+
 use super::{folder, iobench, is_empty, is_skipped, read_json, run};
 
 /// The scenarios that measure, and a metric of each.
@@ -84,10 +86,14 @@ fn every_scenario_has_its_figures() {
         assert!(page.contains(study["title"].as_str().unwrap()), "{name}");
     }
     let facts = studies[0]["facts"].to_string();
-    assert!(
-        facts.contains("disk") && facts.contains("kernel"),
-        "{facts}"
-    );
+    for part in [
+        "disk",
+        "kernel",
+        "1 round with 64 requests of each technique, seed 1",
+    ] {
+        assert!(facts.contains(part), "{part}: {facts}");
+    }
+    check_facts(&page, "uthread iobench --mib 1 --blocks 64 ");
     assert!(page.starts_with("<!doctype html>") && page.contains("<svg"));
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::model;
-use crate::harness::site;
+use crate::harness::{check_facts, site};
 
 /// The output of `uthread model slower`, in which nothing is random.
 const SLOWER: &str = "\
@@ -174,4 +174,6 @@ fn a_plan_names_the_fewest_threads() {
     assert_eq!(json["fewest"], 60);
     let page = read("a.html");
     assert!(page.contains("60 threads keep p99 within") && page.matches("<svg").count() == 2);
+    let command = "uthread model plan --p99 61ms -l 60ms --html a.html --json a.json";
+    check_facts(&page, command);
 }
