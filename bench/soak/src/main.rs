@@ -188,9 +188,8 @@ mod tests {
         const SHORT_MS: std::ops::Range<u64> = 500..1000;
         report_unplanned_panics();
         let is_exhaustive = std::env::var_os("UTHREAD_EXHAUSTIVE").is_some();
-        for (migrating, own_tls) in [(false, false), (true, false), (false, true)] {
+        for own_tls in [false, true] {
             let mode = Mode {
-                migrating,
                 own_tls,
                 ..Mode::default()
             };

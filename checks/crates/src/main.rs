@@ -21,7 +21,7 @@ const HELP: &str = "\
 Runs published crates, unpatched, inside fibers.
 
 Usage:
-  uthread-crates run USE [--workers N] [--mode lean|migrating|own-tls] [--copies N]
+  uthread-crates run USE [--workers N] [--mode lean|own-tls] [--copies N]
   uthread-crates table [--modes MODE,..] [--workers N,..] [--only TEXT,..] [--copies N]
                        [--times N]
   uthread-crates list

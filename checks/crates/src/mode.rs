@@ -11,33 +11,21 @@ pub(crate) enum Mode {
     /// A fiber stays on its worker, and shares its thread-local storage with the worker's other
     /// fibers.
     Lean,
-    /// A fiber moves between workers, and shares the thread-local storage of the worker that it
-    /// runs on.
-    Migrating,
     /// A fiber moves between workers, with thread-local storage of its own.
     OwnTls,
 }
 
 impl Mode {
-    pub(crate) const ALL: [Mode; 3] = [Mode::Lean, Mode::Migrating, Mode::OwnTls];
+    pub(crate) const ALL: [Mode; 2] = [Mode::Lean, Mode::OwnTls];
 
     /// Returns the builder of a runtime in this mode, whatever the environment asks for.
     pub(crate) fn builder(self) -> Builder {
-        let builder = Runtime::builder().own_tls(self == Mode::OwnTls);
-        match self {
-            Mode::Lean | Mode::OwnTls => builder,
-            #[allow(unsafe_code, reason = "the safety contract of migrating fibers")]
-            // SAFETY: no crate of this study upholds the contract, so this mode has undefined
-            // behaviour. The study asks what happens all the same. A trial is a process of its own,
-            // which has no other task.
-            Mode::Migrating => unsafe { builder.migrating() },
-        }
+        Runtime::builder().own_tls(self == Mode::OwnTls)
     }
 
     fn name(self) -> &'static str {
         match self {
             Mode::Lean => "lean",
-            Mode::Migrating => "migrating",
             Mode::OwnTls => "own-tls",
         }
     }
@@ -55,6 +43,6 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Mode, String> {
         let mut all = Mode::ALL.into_iter();
         all.find(|mode| mode.name() == text)
-            .ok_or_else(|| format!("`{text}` is not a mode: choose lean, migrating or own-tls"))
+            .ok_or_else(|| format!("`{text}` is not a mode: choose lean or own-tls"))
     }
 }

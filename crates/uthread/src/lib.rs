@@ -78,18 +78,17 @@
 //! tungstenite, redis, flate2, tar and csv, work unchanged on the streams of [`net`] and [`fs`].
 //! The others depend on the mode of the runtime:
 //!
-//! | crates that | by default | [migrating](Builder::migrating) | [own thread-local storage](Builder::own_tls) |
-//! | --- | --- | --- | --- |
-//! | keep a value per thread: rand, arc-swap, env_logger | work | work | work |
-//! | wait by themselves for another fiber: flume, parking_lot, dashmap, r2d2, rayon | hang | work with two workers | work |
-//! | block by themselves: postgres, mysql | stop other fibers meanwhile; use [`blocking()`] | work with two workers | work |
-//! | use sockets of `std`, to a server in the same program: ureq, native-tls | hang | hang | work |
-//! | keep a context per thread: scoped-tls, tracing without `uthread-tracing` | wrong results | wrong results | work |
-//! | are async, in [`block_on`]: reqwest, hyper, tokio-postgres | work | work | work |
+//! | crates that | by default | [own thread-local storage](Builder::own_tls) |
+//! | --- | --- | --- |
+//! | keep a value per thread: rand, arc-swap, env_logger | work | work |
+//! | wait by themselves for another fiber: flume, parking_lot, dashmap, r2d2, rayon | hang | work |
+//! | block by themselves: postgres, mysql | stop other fibers meanwhile; use [`blocking()`] | work |
+//! | use sockets of `std`, to a server in the same program: ureq, native-tls | hang | work |
+//! | keep a context per thread: scoped-tls, tracing without `uthread-tracing` | wrong results | work |
+//! | are async, in [`block_on`]: reqwest, hyper, tokio-postgres | work | work |
 //!
-//! Of 40 uses of unpatched crates that block, 3 end right by default, 31 with migrating fibers on
-//! two workers, and all 40 with own thread-local storage; none of the crates upholds the contract
-//! of migrating fibers. The file `docs/results/crates.md` of the repository lists them, and
+//! Of 40 uses of unpatched crates that block, 3 end right by default, and all 40 with own
+//! thread-local storage. The file `docs/results/crates.md` of the repository lists them, and
 //! [`guide::blocking`] describes what else to do about a call that blocks.
 //!
 //! # A tour

@@ -85,12 +85,6 @@ macro_rules! local {
 /// becomes that of the fiber. Outside the runtime the values are dropped when the thread ends, and
 /// a panic then aborts the process.
 ///
-/// # Migration
-///
-/// A value moves with its fiber. If its type is not [`Send`], the safety contract of
-/// [`Builder::migrating`](crate::Builder::migrating) applies to it as to values on the fiber's
-/// stack.
-///
 /// The second closure of [`join`](crate::join) may run in the fiber of the first one, and then uses
 /// its values.
 ///

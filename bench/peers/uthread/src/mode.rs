@@ -1,5 +1,4 @@
-//! Builds the runtimes of the benchmarks: the one place that upholds the contract of migrating
-//! fibers.
+//! Builds the runtimes of the benchmarks.
 
 use std::time::Duration;
 
@@ -15,12 +14,8 @@ pub(crate) struct Mode {
     /// The driver [default: that of UTHREAD_DRIVER, else the best one available]
     #[arg(long, value_name = "uring|epoll|threads")]
     pub(crate) driver: Option<Driver>,
-    /// Let fibers migrate to idle workers
+    /// Give each fiber thread-local storage of its own, so that it may migrate and block anywhere
     #[arg(long)]
-    pub(crate) migrating: bool,
-    /// Give each fiber thread-local storage of its own, so that it may also migrate and block
-    /// anywhere
-    #[arg(long, conflicts_with = "migrating")]
     pub(crate) own_tls: bool,
     /// Let a thread of the kernel take the operations of each ring
     #[arg(long)]
@@ -28,7 +23,6 @@ pub(crate) struct Mode {
 }
 
 impl Mode {
-    #[allow(unsafe_code, reason = "the safety contract of migrating fibers")]
     fn apply(self, mut builder: Builder) -> Builder {
         if let Some(driver) = self.driver {
             builder = builder.driver(driver);
@@ -39,13 +33,7 @@ impl Mode {
         if self.own_tls {
             builder = builder.own_tls(true);
         }
-        if self.migrating {
-            // SAFETY: the fibers of these programs keep no lock, no thread-local value and nothing
-            // else that belongs to a thread across a call that suspends.
-            unsafe { builder.migrating() }
-        } else {
-            builder
-        }
+        builder
     }
 
     /// Builds the runtime, or fails if the kernel does not poll although it should.

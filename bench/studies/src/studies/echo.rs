@@ -21,7 +21,7 @@ const COMPUTE_CONNECTIONS: [u32; 2] = [100, 1_000];
 const LATENCY_PERCENT: [u32; 4] = [5, 20, 50, 80];
 const LATENCY_CONNECTIONS: u32 = 50;
 /// Our subjects whose fibers run on the same worker, and on any.
-const PINNED_AND_MIGRATING: usize = 2;
+const BOTH_MODES: usize = 2;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -53,7 +53,7 @@ pub(crate) fn echo(measuring: &Measuring, connections: &[u32]) -> Result<Study> 
 }
 
 pub(crate) fn compute(measuring: &Measuring) -> Result<Study> {
-    let servers = EchoServers::new(measuring, PINNED_AND_MIGRATING)?;
+    let servers = EchoServers::new(measuring, BOTH_MODES)?;
     let (mut notes, mut panels) = (Vec::new(), Vec::new());
     for (compute_us, workers) in COMPUTE {
         let split = CpuSplit::apart_or_shared(workers)?;
@@ -111,7 +111,7 @@ fn bound(workers: usize, compute_us: u64, connections: u32) -> (f64, f64) {
 
 pub(crate) fn latency(measuring: &Measuring, journal: &mut Journal) -> Result<Study> {
     let split = CpuSplit::apart_or_shared(1)?;
-    let servers = EchoServers::new(measuring, PINNED_AND_MIGRATING)?;
+    let servers = EchoServers::new(measuring, BOTH_MODES)?;
     let closed = Load::closed(LATENCY_CONNECTIONS, measuring.seconds, split.is_apart());
     let capacity = journal.found("latency", || {
         tell!("latency: measuring the capacity of uthread");

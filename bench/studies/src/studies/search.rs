@@ -27,7 +27,7 @@ use crate::peers::{self, Program};
 /// Our subjects, with the arguments of `uthread-peer`. The others are compared with the first.
 const OURS: [(&str, &[&str]); 4] = [
     ("uthread", &["--driver", "uring"]),
-    ("uthread migrating", &["--driver", "uring", "--migrating"]),
+    ("uthread own tls", &["--driver", "uring", "--own-tls"]),
     ("uthread epoll", &["--driver", "epoll"]),
     ("uthread threads", &["--driver", "threads"]),
 ];

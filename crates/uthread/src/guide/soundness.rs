@@ -3,7 +3,6 @@
 //! [`blocking`]: crate::blocking
 //! [`process::exit`]: crate::process::exit
 //! [`Builder::own_tls`]: crate::Builder::own_tls
-//! [`Builder::migrating`]: crate::Builder::migrating
 //! [`scope`]: crate::scope
 //! [`join`]: crate::join
 //! [`JoinHandle::cancel`]: crate::JoinHandle::cancel

@@ -1,7 +1,7 @@
 //! [`Runtime::metrics`]: crate::Runtime::metrics
 //! [blocking]: super::blocking
 //! [`Builder::workers`]: crate::Builder::workers
-//! [`Builder::migrating`]: crate::Builder::migrating
+//! [`Builder::own_tls`]: crate::Builder::own_tls
 //! [`join`]: crate::join()
 //! [`scope`]: crate::scope
 //! [`priority`]: crate::priority

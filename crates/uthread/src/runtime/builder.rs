@@ -68,7 +68,6 @@ pub struct Builder {
     workers: Option<usize>,
     stack_size: usize,
     name: String,
-    migrating: bool,
     /// Decided by the environment if it is `None`.
     own_tls: Option<bool>,
     pub(super) rings: uring::Options,
@@ -85,7 +84,6 @@ impl fmt::Debug for Builder {
             .field("workers", &self.workers)
             .field("stack_size", &self.stack_size)
             .field("name", &self.name)
-            .field("migrating", &self.migrating)
             .field("own_tls", &self.own_tls)
             .field("kernel_polling", &self.rings.kernel_polling)
             .field("io_polling", &self.rings.io_polling)
@@ -104,7 +102,6 @@ impl Builder {
             workers: None,
             stack_size: STACK_SIZE,
             name: "uthread".to_owned(),
-            migrating: false,
             own_tls: None,
             rings: uring::Options::default(),
             calls: pool::Config::default(),
@@ -267,12 +264,11 @@ impl Builder {
     /// [`shield`](crate::shield). An initializer of a thread-local may wait, too, and code that
     /// keeps a reference to a thread-local across a call that waits is right.
     ///
-    /// An idle worker resumes ready fibers of a busy one, as with
-    /// [`migrating`](Builder::migrating), but without its contract. A fiber may [block its
-    /// worker](crate::guide::blocking) by any call: a spare worker then goes on with the other
-    /// fibers. All fibers share what the kernel keeps per thread, such as signal masks and CPU
-    /// affinity; the [guide](crate::guide::soundness) has the list. A fiber takes more memory, at
-    /// least a page, and a switch takes longer.
+    /// Fibers migrate: an idle worker resumes ready fibers of a busy one, and collects the results
+    /// of its operations. A fiber may [block its worker](crate::guide::blocking) by any call: a
+    /// spare worker then goes on with the other fibers. All fibers share what the kernel keeps per
+    /// thread, such as signal masks and CPU affinity; the [guide](crate::guide::soundness) has the
+    /// list. A fiber takes more memory, at least a page, and a switch takes longer.
     ///
     /// Works on x86-64 with glibc and with musl, and on an emulated aarch64; the
     /// [guide](crate::guide::soundness) tells what was run, and what is different. With the driver
@@ -293,60 +289,6 @@ impl Builder {
     #[must_use]
     pub fn own_tls(mut self, own_tls: bool) -> Builder {
         self.own_tls = Some(own_tls);
-        self
-    }
-
-    /// Lets fibers migrate between workers: an idle worker resumes ready fibers of a busy one, and
-    /// collects the results of its operations. By default a fiber stays on the worker that started
-    /// it.
-    ///
-    /// This pays off if fibers that wait for I/O also compute for a long time between their calls.
-    /// Pure computation is better split by [`join`](crate::join) and [`scope`](crate::scope).
-    /// Everything else gets slightly slower, as the rings and queues of the workers have to be
-    /// shared.
-    ///
-    /// # Safety
-    ///
-    /// A call that suspends a fiber may return on another thread, which the compiler does not know.
-    /// The program must ensure the following for all code that its fibers run, including that of
-    /// dependencies:
-    ///
-    /// - No value that is not [`Send`] is live across such a call: no `Rc` that is shared with
-    ///   others, no guard of a `std` lock (including those of `std`'s standard streams), no raw
-    ///   pointer to thread-owned data. The same holds for values of a [`local!`](crate::local!),
-    ///   which move with their fiber.
-    /// - No reference to a thread-local is live across such a call, nor is a value read from a
-    ///   thread-local used after it as if it were still current, such as the thread's id.
-    /// - No function that suspends accesses a thread-local, directly or through inlined code: the
-    ///   compiler may compute its address once for the whole function. Access it in a function
-    ///   marked `#[inline(never)]`.
-    ///
-    /// All calls of this crate that may wait suspend the fiber, and so does every function that
-    /// calls one. The crate itself upholds this contract. A fiber that waits while it unwinds stays
-    /// on its worker until it has ended, as `std` counts panics per thread.
-    ///
-    /// ```
-    /// // SAFETY: the fibers below share nothing but an atomic, and use no thread-local.
-    /// let runtime = unsafe { uthread::Runtime::builder().workers(2).migrating() }.build()?;
-    /// let sum = std::sync::atomic::AtomicU32::new(0);
-    /// runtime.run(|| {
-    ///     uthread::scope(|scope| {
-    ///         for number in 1..=10 {
-    ///             let sum = &sum;
-    ///             scope.spawn(move || {
-    ///                 uthread::yield_now();
-    ///                 sum.fetch_add(number, std::sync::atomic::Ordering::Relaxed);
-    ///             });
-    ///         }
-    ///     });
-    /// });
-    /// assert_eq!(sum.into_inner(), 55);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    #[allow(unsafe_code, reason = "a contract that the compiler cannot check")]
-    pub unsafe fn migrating(mut self) -> Builder {
-        self.migrating = true;
         self
     }
 
@@ -445,11 +387,7 @@ impl Builder {
             })?;
             return Ok(Mode::OwnTls);
         }
-        Ok(if self.migrating {
-            Mode::Migrating
-        } else {
-            Mode::Staying
-        })
+        Ok(Mode::Staying)
     }
 
     /// Starts the workers, all with the same driver.

@@ -5,39 +5,29 @@ use std::hint;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, panicking};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::harness::behaviours;
 use crate::harness::place::Place;
-use crate::harness::{OUTSIDE, OWN_TLS, STAYING, WHERE_FIBERS_MIGRATE, behaviours};
+use crate::own_tls::WITH_OWN_TLS;
 use crate::support::{FREE, HANG, eventually, pass_a_round};
 use rustix::thread::{Pid, gettid};
 use uthread::net::{TcpListener, TcpStream};
 use uthread::thread::Thread;
 use uthread::{blocking, current, scope, sleep, spawn, yield_now};
 
-behaviours![
-    (
-        &[OUTSIDE, STAYING, OWN_TLS],
-        [
-            a_fiber_that_yields_while_it_unwinds_stays,
-            a_fiber_that_sleeps_while_it_unwinds_stays,
-            a_fiber_that_is_woken_while_it_unwinds_stays,
-            a_fiber_that_joins_while_it_unwinds_stays
-        ]
-    ),
-    (
-        WHERE_FIBERS_MIGRATE,
-        [
-            a_fiber_that_can_go_on_does,
-            a_sleep_ends_in_time,
-            a_result_that_arrives_is_taken,
-            a_fiber_that_the_kept_worker_woke_itself_goes_on,
-            no_result_is_lost_or_taken_twice,
-            a_thread_outside_wakes_a_fiber_while_all_sleep
-        ]
-    )
-];
+behaviours![(
+    WITH_OWN_TLS,
+    [
+        a_fiber_that_can_go_on_does,
+        a_sleep_ends_in_time,
+        a_result_that_arrives_is_taken,
+        a_fiber_that_the_kept_worker_woke_itself_goes_on,
+        no_result_is_lost_or_taken_twice,
+        a_thread_outside_wakes_a_fiber_while_all_sleep
+    ]
+)];
 
 /// Returns the worker that runs the caller.
 fn worker() -> Pid {
@@ -85,11 +75,6 @@ fn goes_on_elsewhere(place: Place, waits: impl FnOnce(&dyn Fn(), &Arc<AtomicBool
             keep_until(&over);
         });
         let workers = workers.into_inner().unwrap();
-        // With spare workers, more than two are at work.
-        assert!(
-            place.has_own_tls() || workers[0] == workers[1],
-            "the fiber did not begin on the worker that was kept then"
-        );
         assert_ne!(
             workers[1], workers[2],
             "the fiber did not continue elsewhere"
@@ -160,101 +145,6 @@ fn a_fiber_that_the_kept_worker_woke_itself_goes_on(place: Place) {
         sleeper.unpark();
         keep_until(&over);
         parked.join().unwrap();
-    });
-}
-
-/// Checks that a fiber stays on its worker while it unwinds. The standard library counts panics per
-/// thread: otherwise one worker would be left with a panic too many, and another with one too few.
-/// `wait` is how the fiber waits while its worker is kept.
-fn stays_while_it_unwinds(place: Place, wait: impl Fn(&dyn Fn(), &AtomicBool) + Send + Sync) {
-    struct WaitsWhenDropped<F: Fn()>(F);
-
-    impl<F: Fn()> Drop for WaitsWhenDropped<F> {
-        fn drop(&mut self) {
-            (self.0)();
-        }
-    }
-
-    let runtime = place.runtime();
-    runtime.run(|| {
-        let [waiting, kept, gone_on] = [(); 3].map(|()| AtomicBool::new(false));
-        let workers = Mutex::new(Vec::new());
-        let fiber = || {
-            let _waits = WaitsWhenDropped(|| {
-                workers.lock().unwrap().push(worker());
-                wait(&|| waiting.store(true, Ordering::Release), &kept);
-                gone_on.store(true, Ordering::Release);
-                workers.lock().unwrap().push(worker());
-                assert!(panicking());
-            });
-            std::panic::resume_unwind(Box::new("meant"));
-        };
-        scope(|scope| {
-            let fiber = scope.spawn(fiber);
-            while !waiting.load(Ordering::Acquire) {
-                yield_now();
-            }
-            // One of these two fibers is on the worker of the waiting one, and keeps that worker
-            // for long enough that the monitor sees it.
-            scope.spawn(|| keep_for(Duration::from_millis(20), &gone_on));
-            kept.store(true, Ordering::Release);
-            keep_for(Duration::from_millis(20), &gone_on);
-            let payload = fiber.join().unwrap_err();
-            assert_eq!(payload.downcast_ref(), Some(&"meant"));
-        });
-        let workers = workers.into_inner().unwrap();
-        assert_eq!(workers[0], workers[1]);
-        for _ in 0..100 {
-            spawn(|| assert!(!panicking())).join().unwrap();
-        }
-    });
-}
-
-/// Keeps the worker for so long, or until `over`.
-fn keep_for(time: Duration, over: &AtomicBool) {
-    let start = Instant::now();
-    while start.elapsed() < time && !over.load(Ordering::Acquire) {
-        hint::spin_loop();
-    }
-}
-
-fn a_fiber_that_yields_while_it_unwinds_stays(place: Place) {
-    stays_while_it_unwinds(place, |waiting, kept| {
-        waiting();
-        while !kept.load(Ordering::Acquire) {
-            yield_now();
-        }
-        (0..100).for_each(|_| yield_now());
-    });
-}
-
-fn a_fiber_that_sleeps_while_it_unwinds_stays(place: Place) {
-    stays_while_it_unwinds(place, |waiting, _| {
-        waiting();
-        sleep(Duration::from_millis(5));
-    });
-}
-
-fn a_fiber_that_is_woken_while_it_unwinds_stays(place: Place) {
-    stays_while_it_unwinds(place, |waiting, kept| {
-        let fiber = current();
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                keep_until(kept);
-                fiber.unpark();
-            });
-            waiting();
-            uthread::thread::park();
-        });
-    });
-}
-
-/// Covers a fiber that a worker of the same runtime wakes.
-fn a_fiber_that_joins_while_it_unwinds_stays(place: Place) {
-    stays_while_it_unwinds(place, |waiting, _| {
-        let joined = spawn(|| sleep(Duration::from_millis(5)));
-        waiting();
-        joined.join().unwrap();
     });
 }
 

@@ -10,7 +10,7 @@ use std::thread;
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
-use crate::harness::{ON_ONE_WORKER, OUTSIDE, OWN_THREAD, STAYING, THREADS, behaviours};
+use crate::harness::{ON_ONE_WORKER, OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::stalls::{THRESHOLD, blocked_until, printed_lines, waiting};
 use crate::support::HANG;
 use uthread::{Runtime, Stall};
@@ -24,10 +24,6 @@ behaviours![
             the_caller_of_a_method_is_named,
             the_caller_of_a_channel_is_named
         ]
-    ),
-    (
-        &[OUTSIDE, STAYING, OWN_THREAD],
-        [the_caller_in_a_fiber_that_migrates_is_named]
     ),
     (ON_ONE_WORKER, [by_default_the_calls_are_printed])
 ];
@@ -109,13 +105,6 @@ fn the_caller_of_a_channel_is_named(place: Place) {
     let receive = move || receives_here(&receiver);
     let calls = calls(place, "futex", receive, || sender.send(true).unwrap());
     assert!(calls.contains("receives_here"), "{calls}");
-}
-
-fn the_caller_in_a_fiber_that_migrates_is_named(place: Place) {
-    the_caller_of_a_sleep_is_named(place);
-    the_caller_of_a_lock_is_named(place);
-    the_caller_of_a_method_is_named(place);
-    the_caller_of_a_channel_is_named(place);
 }
 
 fn by_default_the_calls_are_printed(place: Place) {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::harness::place::Place;
 use crate::harness::{
     EVERYWHERE, Gap, IN_FIBERS, MIGRATING, ON_ONE_WORKER, ON_SEVERAL_WORKERS, ONE_WORKER, OUTSIDE,
-    THREADS, behaviours,
+    OWN_THREAD, THREADS, behaviours,
 };
 use crate::support::{FREE, HANG};
 use rustix::thread::{Pid, gettid};
@@ -39,7 +39,7 @@ behaviours![
     (
         &[
             OUTSIDE,
-            Gap(Place::is_migrating, "its fiber keeps a lock while it waits"),
+            OWN_THREAD,
             Gap(
                 Place::is_of_threads,
                 "a call that blocks needs no other thread"

@@ -141,8 +141,8 @@ impl Shared {
         let (remotes, queues) = (0..workers).map(remote).unzip();
         let shared = Shared {
             stacks: match mode {
-                Mode::Staying | Mode::Migrating => Pool::new(stack_size),
                 Mode::OwnTls => Pool::with_blocks(stack_size, tls::block_size()),
+                _ => Pool::new(stack_size),
             },
             calls: OwnPool::new(calls),
             context,

@@ -117,7 +117,7 @@ impl Remote {
         let (new, handle) = NewFibers::new(only);
         let (ready, steal_handle) = match mode {
             Mode::Staying => (Ready::local(), None),
-            Mode::Migrating | Mode::OwnTls => {
+            _ => {
                 let (ready, steal_handle) = Ready::stealable();
                 (ready, Some(steal_handle))
             }

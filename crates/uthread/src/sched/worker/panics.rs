@@ -24,7 +24,6 @@ use super::alerts::Alerts;
 use super::queues::Queues;
 use super::{Worker, current};
 use crate::fiber::{Control, Pause, Started};
-use crate::sched::shared::mode::Mode;
 use crate::stack::panic_frames;
 
 /// How long a worker whose fiber waits in a panic hook sleeps before it checks for mail, as this
@@ -109,12 +108,10 @@ impl Panics {
         self.update_alert(queues);
     }
 
-    /// Makes each pause be checked while a fiber is suspended during its panic; and always if
-    /// fibers migrate unless they panic. A fiber with thread-local storage of its own takes its
-    /// panic along.
+    /// Makes each pause be checked while a fiber is suspended during its panic. A fiber with
+    /// thread-local storage of its own takes its panic along.
     fn update_alert(&self, queues: &Queues) {
-        let matter = self.suspended.get() > 0 || queues.shared.mode == Mode::Migrating;
-        queues.alerts.set(Alerts::PANICS, matter);
+        queues.alerts.set(Alerts::PANICS, self.suspended.get() > 0);
     }
 
     /// Returns `true` if the panic of the thread is that of this fiber, which is running or has
@@ -159,9 +156,6 @@ impl Worker {
     #[cold]
     pub(super) fn await_kept(&self, fiber: Started, pause: Pause) {
         current::set_running(None);
-        if self.queues.migrating {
-            fiber.control().set_stays_on(Some(self.queues.index as u32));
-        }
         self.hand_on(fiber, pause);
         loop {
             self.look_around();

@@ -1,7 +1,5 @@
 //! Running a fiber on a worker: the switch to its stack, and what follows when it has left that.
 
-use std::thread;
-
 use super::alerts::Alerts;
 use super::{Worker, budget, current};
 use crate::fiber::{AnyContext, Pause, Started};
@@ -124,10 +122,9 @@ impl Worker {
         match resumed {
             Some(pause) => {
                 if self.queues.migrating {
-                    // The panic count of a thread would not move with the fiber, nor would the
-                    // storage of one that ends without a block.
+                    // The storage of one that ends without a block would not move with it.
                     let shares = self.tls.is_some() && fiber.control().thread_pointer().is_none();
-                    let stays = (thread::panicking() || shares).then_some(self.queues.index as u32);
+                    let stays = shares.then_some(self.queues.index as u32);
                     fiber.control().set_stays_on(stays);
                 }
                 self.hand_on(fiber, pause);

@@ -41,7 +41,6 @@ pub(crate) const MORE_WORKERS: Gap = Gap(
     Place::has_more_workers,
     "the order of fibers is certain on one worker only",
 );
-pub(crate) const STAYING: Gap = Gap(|place| !place.is_migrating(), "about fibers that migrate");
 pub(crate) const OWN_TLS: Gap = Gap(
     Place::has_own_tls,
     "the thread of a fiber with thread-local storage of its own is the fiber's",
@@ -50,8 +49,7 @@ pub(crate) const OWN_THREAD: Gap = Gap(
     Place::has_own_tls,
     "about blocking calls on other threads: here a spare worker goes on",
 );
-pub(crate) const MIGRATING: Gap = Gap(Place::is_migrating, "about fibers that stay");
-
+pub(crate) const MIGRATING: Gap = Gap(Place::has_own_tls, "about fibers that stay");
 pub(crate) const POLLING: Gap = Gap(
     Place::is_polling,
     "the kernel's thread gets a processor when there is one, however often the worker looks",
@@ -64,7 +62,6 @@ pub(crate) const IN_FIBERS: &[Gap] = &[OUTSIDE];
 pub(crate) const ON_WORKERS: &[Gap] = &[OUTSIDE, THREADS];
 pub(crate) const ON_ONE_WORKER: &[Gap] = &[OUTSIDE, THREADS, MORE_WORKERS];
 pub(crate) const ON_SEVERAL_WORKERS: &[Gap] = &[OUTSIDE, THREADS, ONE_WORKER];
-pub(crate) const WHERE_FIBERS_MIGRATE: &[Gap] = &[OUTSIDE, STAYING];
 
 /// The behaviours of a module, by where they hold: `(gaps, [functions])`. The compiler warns of a
 /// function that is in no list.

@@ -9,24 +9,22 @@ use uthread::{Builder, Driver, JoinHandle, Runtime};
 use crate::support::{pass_a_round, spawn_begun, wait_until_asleep};
 
 /// All places, one line each.
-pub(crate) const PLACES: [Place; 11] = [
+pub(crate) const PLACES: [Place; 9] = [
     Place::outside("thread"),
-    Place::inside("uring 1", Driver::Uring, 1, false).variant(),
-    Place::inside("uring 1 polling", Driver::Uring, 1, false)
+    Place::inside("uring 1", Driver::Uring, 1).variant(),
+    Place::inside("uring 1 polling", Driver::Uring, 1)
         .polling()
         .variant(),
-    Place::inside("uring 2", Driver::Uring, 2, false),
-    Place::inside("uring 2 migrating", Driver::Uring, 2, true).variant(),
-    Place::inside("epoll 1", Driver::Epoll, 1, false).variant(),
-    Place::inside("epoll 2", Driver::Epoll, 2, false),
-    Place::inside("epoll 2 migrating", Driver::Epoll, 2, true).variant(),
-    Place::inside("uring 2 own tls", Driver::Uring, 2, true)
+    Place::inside("uring 2", Driver::Uring, 2),
+    Place::inside("epoll 1", Driver::Epoll, 1).variant(),
+    Place::inside("epoll 2", Driver::Epoll, 2),
+    Place::inside("uring 2 own tls", Driver::Uring, 2)
         .own_tls()
         .variant(),
-    Place::inside("epoll 2 own tls", Driver::Epoll, 2, true)
+    Place::inside("epoll 2 own tls", Driver::Epoll, 2)
         .own_tls()
         .variant(),
-    Place::inside("threads", Driver::Threads, 2, false),
+    Place::inside("threads", Driver::Threads, 2),
 ];
 
 /// A plain thread outside every runtime, or a kind of runtime.
@@ -43,7 +41,6 @@ pub(crate) struct Place {
 struct Kind {
     driver: Driver,
     workers: usize,
-    migrating: bool,
     polling: bool,
     own_tls: bool,
 }
@@ -61,11 +58,10 @@ impl Place {
         }
     }
 
-    const fn inside(name: &'static str, driver: Driver, workers: usize, migrating: bool) -> Place {
+    const fn inside(name: &'static str, driver: Driver, workers: usize) -> Place {
         let kind = Kind {
             driver,
             workers,
-            migrating,
             polling: false,
             own_tls: false,
         };
@@ -123,7 +119,6 @@ impl Place {
     }
 
     /// Returns the builder of this place's runtimes.
-    #[allow(unsafe_code, reason = "the tests promise it")]
     pub(crate) fn builder(self) -> Builder {
         let kind = self.kind();
         let mut builder = Runtime::builder()
@@ -136,11 +131,6 @@ impl Place {
         }
         if kind.own_tls {
             return builder.own_tls(true);
-        }
-        if kind.migrating {
-            // SAFETY: the fibers of these tests keep neither thread-locals nor values that are not
-            // `Send` across calls that suspend them.
-            return unsafe { builder.migrating() };
         }
         builder
     }
@@ -190,10 +180,6 @@ impl Place {
     pub(crate) fn has_more_workers(self) -> bool {
         let has_more = self.runtime.is_some_and(|kind| kind.workers > 1);
         has_more && !self.is_of_threads()
-    }
-
-    pub(crate) fn is_migrating(self) -> bool {
-        self.runtime.is_some_and(|kind| kind.migrating)
     }
 
     /// Returns `true` if each fiber has thread-local storage of its own.
