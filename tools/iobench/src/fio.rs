@@ -220,7 +220,7 @@ mod tests {
         let parsed = |output: &str, is_mixed| parse(&json(output)?, is_mixed);
         let report = parsed(&sample(0), false).unwrap();
         let reads = report.reads.unwrap();
-        assert_eq!((reads.count, reads.at(99.95)), (1000, 250.88));
+        assert_eq!((reads.count, reads.at(99.0)), (1000, 250.88));
         assert_eq!((report.seconds, report.context_switches), (0.5, Some(2.0)));
         let (usr, sys) = (report.usr_us.unwrap(), report.sys_us.unwrap());
         assert!(

@@ -14,6 +14,10 @@ pub const PERCENTILES: [f64; 17] = [
     99.99,
 ];
 
+/// Number of requests that must exceed a percentile. With fewer, one slow request more or less
+/// moves it to another height.
+pub(crate) const ABOVE_MIN: u64 = 10;
+
 /// A request that takes a minute has failed in all but name.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 /// A hundredth, as in `fio`: memory is measured too.
@@ -143,12 +147,22 @@ impl Latencies {
         })
     }
 
-    /// Returns one of [`PERCENTILES`].
+    /// Returns one of [`PERCENTILES`]; `NAN` if fewer than 10 requests exceed it.
     #[must_use]
     pub fn at(&self, percent: f64) -> f64 {
-        let index = PERCENTILES.iter().position(|known| *known == percent);
-        let found = index.and_then(|index| self.percentiles_us.get(index));
-        found.copied().unwrap_or(f64::NAN)
+        let mut known = self.known();
+        let found = known.find(|(known, _)| *known == percent);
+        found.map_or(f64::NAN, |(_, latency)| latency)
+    }
+
+    /// Returns the percentiles that enough requests exceed, in percent, with their latencies.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (f64, f64)> {
+        let all = PERCENTILES
+            .into_iter()
+            .zip(self.percentiles_us.iter().copied());
+        // Ten of 10,000 exceed 99.9 %, although the product is slightly less than that.
+        let above = |percent: f64| self.count as f64 * (1.0 - percent / 100.0) + 1e-6;
+        all.filter(move |(percent, _)| above(*percent) >= ABOVE_MIN as f64)
     }
 }
 
@@ -157,22 +171,43 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_percentile_that_few_requests_exceed_is_left_out() {
+        let known = |count| {
+            let latencies = Latencies {
+                count,
+                mean_us: 1.0,
+                percentiles_us: PERCENTILES.to_vec(),
+            };
+            let last = latencies.known().last().map(|(percent, _)| percent);
+            assert_eq!(latencies.at(99.9).is_nan(), last < Some(99.9), "{count}");
+            last
+        };
+        assert_eq!(
+            [5, 11, 19, 20, 50].map(known),
+            [None, Some(5.0), Some(40.0), Some(50.0), Some(80.0)]
+        );
+        assert_eq!([999, 1000].map(known), [Some(95.0), Some(99.0)]);
+        assert_eq!([9_999, 10_000].map(known), [Some(99.5), Some(99.9)]);
+        assert_eq!([20_000, 100_000].map(known), [Some(99.95), Some(99.99)]);
+    }
+
+    #[test]
     fn kinds_are_counted_apart_and_sums_add_up() {
         let mut tally = Tally::new();
         let mut other = Tally::new();
-        for us in 1..=100 {
+        for us in 1..=1000 {
             tally.record(Request::Read(0), Duration::from_micros(us));
             other.record(Request::Write(0), Duration::from_micros(2 * us));
         }
         (tally.calls, other.calls) = (Some(3), Some(4));
         tally.add(&other);
-        assert_eq!((tally.requests(), tally.calls), (200, Some(7)));
+        assert_eq!((tally.requests(), tally.calls), (2000, Some(7)));
         let [reads, writes, syncs] = tally.latencies();
         let (reads, writes) = (reads.unwrap(), writes.unwrap());
-        assert_eq!((reads.count, syncs), (100, None));
-        assert!((reads.at(50.0) - 50.0).abs() < 1.0, "{reads:?}");
-        assert!((writes.at(99.0) - 198.0).abs() < 2.0, "{writes:?}");
-        assert!((reads.mean_us - 50.5).abs() < 1.0, "{reads:?}");
+        assert_eq!((reads.count, syncs), (1000, None));
+        assert!((reads.at(50.0) / 500.0 - 1.0).abs() < 0.01, "{reads:?}");
+        assert!((writes.at(99.0) / 1980.0 - 1.0).abs() < 0.01, "{writes:?}");
+        assert!((reads.mean_us / 500.5 - 1.0).abs() < 0.01, "{reads:?}");
         other.calls = None;
         tally.add(&other);
         assert_eq!(tally.calls, None);

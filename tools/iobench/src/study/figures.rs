@@ -177,9 +177,9 @@ mod tests {
             })
         };
         let report = Report {
-            seconds: 2.0,
-            reads: latencies(512),
-            writes: latencies(100),
+            seconds: 200.0,
+            reads: latencies(51_200),
+            writes: latencies(10_000),
             usr_us: Some(1.0),
             sys_us: Some(2.0),
             calls: Some(0.5),
@@ -219,9 +219,9 @@ mod tests {
                     assert_eq!(figure("lat p99.9"), Some(99.9));
                     assert_eq!(figure("calls per I/O"), Some(0.5));
                     assert_eq!(figure("CPU per call"), Some(6.0));
-                    assert_eq!(figure("elapsed"), Some(2.0));
-                    assert_eq!(figure("CPU time"), Some(512.0 * 3.0 / 1e6));
-                    assert_eq!(figure("CPU"), Some(512.0 * 3.0 / 1e6 / 2.0 * 100.0));
+                    assert_eq!(figure("elapsed"), Some(200.0));
+                    assert_eq!(figure("CPU time"), Some(51_200.0 * 3.0 / 1e6));
+                    assert_eq!(figure("CPU"), Some(51_200.0 * 3.0 / 1e6 / 200.0 * 100.0));
                     assert_eq!(figure("involuntary ctx per I/O"), Some(0.25));
                     assert!(figure("max RSS").unwrap().is_nan());
                 }

@@ -4,33 +4,35 @@ use std::collections::BTreeMap;
 
 use uthread_report::measure::stats::{Ratio, Verdict, summarise};
 use uthread_report::plot::{Curve, Plot, Scale};
-use uthread_report::results::Study;
+use uthread_report::results::{Round, Study};
 use uthread_report::study::Cell;
 
-use crate::tally::{Latencies, PERCENTILES};
+use crate::tally::{ABOVE_MIN, Latencies, PERCENTILES};
 use crate::technique::Technique;
 
 /// The distribution of latencies of each measurement, by point and subject.
 #[derive(Default)]
-pub(super) struct Distributions(BTreeMap<(usize, usize), Vec<Vec<f64>>>);
+pub(super) struct Distributions(BTreeMap<(usize, usize), Vec<Latencies>>);
 
 impl Distributions {
     pub(super) fn add(&mut self, cell: Cell, latencies: &Latencies) {
         let rounds = self.0.entry((cell.point, cell.subject)).or_default();
-        rounds.push(latencies.percentiles_us.clone());
+        rounds.push(latencies.clone());
     }
 
     /// Returns the medians of all rounds as points: latency and percent of the requests that took
     /// no longer.
     fn curve(&self, point: usize, subject: usize) -> Option<Vec<(f64, f64)>> {
         let rounds = self.0.get(&(point, subject))?;
-        let median = |(index, &percent): (usize, &f64)| {
-            let known = rounds.iter().filter_map(|round| round.get(index).copied());
-            let summary = summarise(&known.collect::<Vec<_>>())?;
+        let median = |percent: f64| {
+            let all = rounds.iter().flat_map(Latencies::known);
+            let known = all.filter(|(known, _)| *known == percent);
+            let summary = summarise(&known.map(|(_, latency)| latency).collect::<Vec<_>>())?;
             // A logarithmic axis has no zero.
             (summary.median > 0.0).then_some((summary.median, percent))
         };
-        Some(PERCENTILES.iter().enumerate().filter_map(median).collect())
+        let curve: Vec<_> = PERCENTILES.into_iter().filter_map(median).collect();
+        (!curve.is_empty()).then_some(curve)
     }
 }
 
@@ -44,9 +46,29 @@ pub(super) fn complete(study: &mut Study, distributions: &Distributions) {
             plots.extend(distribution(study, distributions, point));
         }
     }
-    let crossing = crossing(study);
+    let notes = [crossing(study), too_few(study)];
     study.plots = plots;
-    study.notes.extend(crossing);
+    study.notes.extend(notes.into_iter().flatten());
+}
+
+/// Names the percentiles without a figure, as too few requests were measured.
+fn too_few(study: &Study) -> Option<String> {
+    let panel = &study.panels[0];
+    let rounds = || panel.rounds.iter().flatten().flatten();
+    let is_absent = |metric: usize| rounds().all(|round| round.figure(metric).is_none());
+    let metrics = panel.metrics.iter().enumerate();
+    let absent =
+        metrics.filter(|(index, metric)| metric.name.contains("lat p") && is_absent(*index));
+    let names: Vec<String> = absent
+        .map(|(_, metric)| format!("`{}`", metric.name))
+        .collect();
+    let was_measured = rounds().any(|round| matches!(round, Round::Taken { .. }));
+    (was_measured && !names.is_empty()).then(|| {
+        format!(
+            "Left out: {}, which fewer than {ABOVE_MIN} requests of a measurement exceed.",
+            names.join(", ")
+        )
+    })
 }
 
 fn distribution(study: &Study, distributions: &Distributions, point: usize) -> Option<Plot> {
@@ -123,7 +145,7 @@ fn words(ratio: Ratio) -> String {
 #[cfg(test)]
 mod tests {
     use uthread_report::measure::quiet::Usage;
-    use uthread_report::results::{Better, Metric, Panel, Point, Round, Subject};
+    use uthread_report::results::{Better, Metric, Panel, Point, Subject};
 
     use super::*;
 
@@ -170,6 +192,28 @@ mod tests {
     }
 
     #[test]
+    fn percentiles_without_a_figure_are_named() {
+        let mut study = study(&[(100.0, 90.0)]);
+        assert_eq!(too_few(&study), None);
+        let panel = &mut study.panels[0];
+        panel
+            .metrics
+            .push(Metric::new("lat p99", "usec", Better::Less));
+        panel
+            .metrics
+            .push(Metric::new("lat p99.9", "usec", Better::Less));
+        for round in panel.rounds.iter_mut().flatten().flatten() {
+            if let Round::Taken { figures, .. } = round {
+                figures.extend([Some(1.0), None]);
+            }
+        }
+        let note = "Left out: `lat p99.9`, which fewer than 10 requests of a measurement exceed.";
+        assert_eq!(too_few(&study).as_deref(), Some(note));
+        study.panels[0].rounds.clear();
+        assert_eq!(too_few(&study), None, "nothing was measured");
+    }
+
+    #[test]
     fn a_distribution_has_the_medians_of_the_rounds() {
         let mut distributions = Distributions::default();
         let cell = Cell {
@@ -183,7 +227,7 @@ mod tests {
             distributions.add(
                 cell,
                 &Latencies {
-                    count: 1,
+                    count: 10_000,
                     mean_us: 1.0,
                     percentiles_us,
                 },
@@ -196,6 +240,8 @@ mod tests {
         let curves = &study.plots[0].curves;
         assert_eq!((curves.len(), &*curves[0].name), (1, "ring"));
         assert_eq!(curves[0].points[6], (100.0, 50.0));
+        let last = curves[0].points.last();
+        assert_eq!(last, Some(&(2.0 * 99.9, 99.9)), "too few for 99.99 %");
         assert_eq!(study.notes.len(), 1);
     }
 }
