@@ -4,7 +4,7 @@
 //!
 //! Files are processed as `tokens`, so comments and strings stay unchanged. `decision` decides
 //! which paths to replace, `imports` splits imports that need both crates, and `file` combines the
-//! edits.
+//! edits. `conditions` evaluates those of `cfg`.
 //!
 //! ```
 //! use uthread_port::{Options, port};
@@ -30,10 +30,12 @@ mod decision;
 
 mod scan;
 
+mod conditions;
+
 mod tokens;
 
 #[cfg(test)]
 mod tests;
 
 pub use file::{Note, Options, Ported, port};
-pub use scan::{Effect, Finding, scan};
+pub use scan::{Effect, Finding, Module, modules, scan};

@@ -1,7 +1,10 @@
 //! Finds paths in the source of a crate by which it may block the worker of a fiber that calls it.
 
 use std::collections::HashMap;
+use std::mem;
+use std::ops::Range;
 
+use super::conditions;
 use super::imports::Tree;
 use super::tokens::Tokens;
 
@@ -12,6 +15,8 @@ pub enum Effect {
     Blocks,
     /// Keeps values in thread-locals, which the fibers of a worker share.
     Context,
+    /// Changes a thread-local until a guard is dropped: other fibers of the worker see that.
+    Guards,
     /// Calls functions of C, of which the source says nothing.
     CallsC,
     /// Waits for locks, which block the worker while another fiber holds them.
@@ -31,6 +36,18 @@ pub struct Finding {
     pub what: String,
     /// The line in the source, from 1.
     pub line: usize,
+}
+
+/// A module in another file. See the example of [`modules`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Module {
+    /// The path from the folder of the file's modules, without an ending: `a`, or `a/b` if `a` is
+    /// declared with a body. If the attribute `path` names a file, that name.
+    pub path: String,
+    /// `true` if `path` is the value of that attribute.
+    pub is_named: bool,
+    /// `true` if it is for tests or other systems only.
+    pub is_left_out: bool,
 }
 
 /// Paths, with all below them, and their effects. `libc::write` is missing, as it usually wakes
@@ -96,8 +113,13 @@ const EFFECTS: &[(Effect, &[&str])] = &[
     ),
 ];
 
-/// A file without any of these is not parsed: tables of generated code take long.
-const ROOTS: [&str; 5] = ["std", "libc", "parking_lot", "thread_local", "extern"];
+/// Beginnings of what is found, each a name and what follows it.
+const ROOTS: [(&str, &str); 4] = [
+    ("std", "::"),
+    ("libc", "::"),
+    ("parking_lot", "::"),
+    ("thread_local", "!"),
+];
 
 /// Returns the places of a file that may keep a fiber's worker from other fibers, in the order of
 /// their lines. Leaves out tests and code for other systems. A text that is not Rust has none.
@@ -112,37 +134,100 @@ const ROOTS: [&str; 5] = ["std", "libc", "parking_lot", "thread_local", "extern"
 /// ```
 #[must_use]
 pub fn scan(source: &str) -> Vec<Finding> {
-    let source = source.trim_start_matches('\u{feff}');
-    if !ROOTS.iter().any(|root| source.contains(root)) {
+    // Tables of generated code take long to parse.
+    if !ROOTS.iter().any(|(name, next)| follows(source, name, next)) && !has_block_of_c(source) {
         return Vec::new();
     }
-    let Ok(tokens) = Tokens::new(source) else {
+    let Some(mut scan) = Scan::of(source) else {
         return Vec::new();
     };
-    let mut scan = Scan {
-        tokens,
-        imported: HashMap::new(),
-        found: Vec::new(),
-    };
-    let mut at = 0;
-    while at < scan.tokens.len() {
-        at = scan.step(at);
-    }
+    scan.find_guards();
+    scan.found.sort_by_key(|finding| finding.line);
     scan.found
+}
+
+/// Returns the modules in other files that a file declares. A text that is not Rust declares none.
+///
+/// ```
+/// use uthread_port::modules;
+///
+/// let declared = modules("mod a;\n#[cfg(windows)]\nmod b {\n    mod c;\n}\n");
+/// let found: Vec<_> = declared.iter().map(|module| (module.path.as_str(), module.is_left_out)).collect();
+/// assert_eq!(found, [("a", false), ("b/c", true)]);
+/// ```
+#[must_use]
+pub fn modules(source: &str) -> Vec<Module> {
+    if !follows(source, "mod", " ") {
+        return Vec::new();
+    }
+    Scan::of(source).map_or(Vec::new(), |scan| scan.modules)
+}
+
+/// Returns `true` if `next` follows a name anywhere, maybe after spaces.
+fn follows(source: &str, name: &str, next: &str) -> bool {
+    source.match_indices(name).any(|(at, _)| {
+        let rest = &source[at + name.len()..];
+        rest.starts_with(next) || rest.trim_start().starts_with(next)
+    })
+}
+
+/// Returns `true` for a text that may contain a block of C functions.
+fn has_block_of_c(source: &str) -> bool {
+    source.match_indices("extern").any(|(at, name)| {
+        let rest = source[at + name.len()..].trim_start();
+        let after_quote = rest.strip_prefix('"').and_then(|rest| rest.split_once('"'));
+        let rest = after_quote.map_or(rest, |(_, rest)| rest);
+        rest.trim_start().starts_with('{')
+    })
 }
 
 struct Scan<'a> {
     tokens: Tokens<'a>,
     /// The paths of imported names.
     imported: HashMap<String, String>,
+    /// The names of thread-locals, and the first tokens of implementations of `Drop`.
+    locals: Vec<String>,
+    drops: Vec<usize>,
+    /// The modules with a body around the token, each with the end of that.
+    around: Vec<(String, usize)>,
+    /// Where the code ends that is left out.
+    left_out_to: usize,
     found: Vec<Finding>,
+    modules: Vec<Module>,
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
+    fn of(source: &'a str) -> Option<Scan<'a>> {
+        let source = source.trim_start_matches('\u{feff}');
+        let mut scan = Scan {
+            tokens: Tokens::new(source).ok()?,
+            imported: HashMap::new(),
+            locals: Vec::new(),
+            drops: Vec::new(),
+            around: Vec::new(),
+            left_out_to: 0,
+            found: Vec::new(),
+            modules: Vec::new(),
+        };
+        let mut at = 0;
+        while at < scan.tokens.len() {
+            scan.around.retain(|(_, end)| at < *end);
+            at = scan.step(at);
+        }
+        Some(scan)
+    }
+
     /// Looks at the code that begins at a token, and returns the next token.
     fn step(&mut self, at: usize) -> usize {
         match self.tokens.text(at) {
-            "#" if self.is_left_out(at) => self.item_end(at),
+            "#" => {
+                if self.is_left_out(at) {
+                    self.left_out_to = self.left_out_to.max(self.left_out_end(at));
+                }
+                at + 1
+            }
+            "mod" => self.module(at),
+            _ if at < self.left_out_to => at + 1,
             "use" => match Tree::parse(&self.tokens, at + 1) {
                 Some(tree) => {
                     self.import(&tree);
@@ -152,11 +237,20 @@ impl Scan<'_> {
             },
             "thread_local" if self.tokens.text(at + 1) == "!" => {
                 self.record(Effect::Context, "thread_local!".to_owned(), at);
+                let names = self
+                    .group(at + 2)
+                    .filter(|name| self.tokens.before(*name) == "static");
+                let names = names.map(|name| self.tokens.text(name).to_owned());
+                self.locals.extend(names.collect::<Vec<_>>());
+                at + 2
+            }
+            "Drop" if self.tokens.text(at + 1) == "for" => {
+                self.drops.push(at);
                 at + 2
             }
             "extern" if self.is_block_of_c(at) => {
                 self.record(Effect::CallsC, "extern".to_owned(), at);
-                at + 3
+                at + 2
             }
             _ if self.begins_path(at) => self.path(at),
             _ => at + 1,
@@ -166,7 +260,7 @@ impl Scan<'_> {
     /// Returns `true` for a block that declares functions of C.
     fn is_block_of_c(&self, at: usize) -> bool {
         let is_of_c = ["\"C\"", "\"C-unwind\"", "\"system\""].contains(&self.tokens.text(at + 1));
-        is_of_c && self.tokens.text(at + 2) == "{"
+        self.tokens.text(at + 1 + usize::from(is_of_c)) == "{"
     }
 
     /// Returns `true` for the first name of a path with more names.
@@ -181,28 +275,117 @@ impl Scan<'_> {
 
     /// Returns `true` for an attribute of code that is not in the library here.
     fn is_left_out(&self, at: usize) -> bool {
-        let conditions: [&[&str]; 5] = [
-            &["all", "(", "test"],
-            &["test"],
-            &["windows"],
-            &["loom"],
-            &["target_os", "=", "\"windows\""],
-        ];
-        self.tokens.starts_with(at, &["#", "[", "cfg", "("])
-            && conditions
-                .iter()
-                .any(|condition| self.tokens.starts_with(at + 4, condition))
+        let bracket = at + 1 + usize::from(self.tokens.text(at + 1) == "!");
+        self.tokens.starts_with(bracket, &["[", "cfg", "("])
+            && conditions::is_met(&self.tokens, bracket + 3) == Some(false)
     }
 
-    /// Returns the token after the item that begins at a token with its attributes.
-    fn item_end(&self, at: usize) -> usize {
+    /// Returns the token after what an attribute leaves out: the rest of the code around it, or an
+    /// item, a field, a variant, an arm or a statement.
+    fn left_out_end(&self, at: usize) -> usize {
         let depth = self.tokens.depth(at);
-        let is_end = |index: &usize| {
-            self.tokens.depth(*index) == depth && ["}", ";"].contains(&self.tokens.text(*index))
+        let around_ends = |index: &usize| self.tokens.depth(*index) < depth;
+        if self.tokens.text(at + 1) == "!" {
+            let end = (at..self.tokens.len()).find(around_ends);
+            return end.unwrap_or(self.tokens.len());
+        }
+        let mut first = at;
+        while self.tokens.text(first) == "#" {
+            first = self.group(first + 1).end + 1;
+        }
+        let ends: &[&str] = if self.begins_item(first) {
+            &["}", ";"]
+        } else {
+            &["}", ";", ","]
         };
-        (at..self.tokens.len())
-            .find(is_end)
-            .map_or(self.tokens.len(), |end| end + 1)
+        let is_end = |index: &usize| {
+            self.tokens.depth(*index) == depth && ends.contains(&self.tokens.text(*index))
+        };
+        (first..self.tokens.len())
+            .find(|index| is_end(index) || around_ends(index))
+            .map_or(self.tokens.len(), |end| end + usize::from(is_end(&end)))
+    }
+
+    /// Returns `true` for the first token of an item, in which commas may separate parameters.
+    fn begins_item(&self, first: usize) -> bool {
+        const KEYWORDS: [&str; 15] = [
+            "async",
+            "const",
+            "enum",
+            "extern",
+            "fn",
+            "impl",
+            "macro_rules",
+            "mod",
+            "static",
+            "struct",
+            "trait",
+            "type",
+            "union",
+            "unsafe",
+            "use",
+        ];
+        let mut at = first;
+        if self.tokens.text(at) == "pub" {
+            at += 1;
+            if self.tokens.text(at) == "(" {
+                at = self.group(at).end + 1;
+            }
+        }
+        KEYWORDS.contains(&self.tokens.text(at))
+    }
+
+    /// Returns the tokens in the brackets that open at a token.
+    fn group(&self, open: usize) -> Range<usize> {
+        let depth = self.tokens.depth(open);
+        let first = (open + 1).min(self.tokens.len());
+        let end = (first..self.tokens.len()).find(|at| self.tokens.depth(*at) <= depth);
+        first..end.unwrap_or(self.tokens.len())
+    }
+
+    /// Looks at the declaration of a module, and returns the next token.
+    fn module(&mut self, at: usize) -> usize {
+        let name = self.tokens.text(at + 1).trim_start_matches("r#").to_owned();
+        match self.tokens.text(at + 2) {
+            "{" => self.around.push((name, self.group(at + 2).end)),
+            ";" => {
+                let named = self.named_path(at);
+                let is_named = named.is_some();
+                let around = self.around.iter().map(|(around, _)| around.as_str());
+                let below = || around.chain([name.as_str()]).collect::<Vec<_>>().join("/");
+                self.modules.push(Module {
+                    path: named.unwrap_or_else(below),
+                    is_named,
+                    is_left_out: at < self.left_out_to,
+                });
+            }
+            _ => {}
+        }
+        at + 2
+    }
+
+    /// Returns the value of the attribute `path` before a token, if there is one.
+    fn named_path(&self, item: usize) -> Option<String> {
+        let is_end = |index: &usize| [";", "}"].contains(&self.tokens.text(*index));
+        let begin = (0..item).rfind(is_end).map_or(0, |end| end + 1);
+        let is_path = |index: &usize| self.tokens.starts_with(*index, &["[", "path", "="]);
+        let value = self.tokens.text((begin..item).find(is_path)? + 3);
+        Some(value.trim_matches('"').to_owned())
+    }
+
+    /// Records the thread-locals that an implementation of `Drop` names.
+    fn find_guards(&mut self) {
+        for at in mem::take(&mut self.drops) {
+            let open = (at..self.tokens.len()).find(|index| self.tokens.text(*index) == "{");
+            let mut body = self.group(open.unwrap_or(at));
+            let local = body.find_map(|index| {
+                let text = self.tokens.text(index);
+                self.locals.iter().find(|local| *local == text)
+            });
+            if let Some(local) = local.cloned() {
+                self.record(Effect::Guards, format!("a guard of {local}"), at);
+            }
+        }
     }
 
     fn import(&mut self, tree: &Tree<'_>) {
@@ -286,8 +469,8 @@ mod tests {
             &[("thread_local!", 1)],
         );
         check(
-            "extern \"C\" { fn a(); }\nextern \"C\" fn b() {}",
-            &[("extern", 1)],
+            "extern \"C\" { fn a(); }\nextern \"C\" fn b() {}\nextern\n{ fn c(); }",
+            &[("extern", 1), ("extern", 3)],
         );
         check(
             "// std::thread::park\nconst A: &str = \"std::thread::park\";",
@@ -304,5 +487,68 @@ mod tests {
             &[("std::thread::park", 2)],
         );
         check("fn a( {", &[]);
+        check("#![cfg(windows)]\nuse std::thread::park;", &[]);
+        check(
+            "mod a {\n    #![cfg(test)]\n    use std::thread::park;\n}\nuse std::thread::park;",
+            &[("std::thread::park", 5)],
+        );
+        check(
+            "#[cfg(any(windows, target_os = \"macos\"))]\n#[inline]\npub(crate) fn a<A, B>(b: A) { std::thread::park() }",
+            &[],
+        );
+        check(
+            "cfg_if! { if #[cfg(windows)] { use std::fs; } else { use std::thread::park; } }",
+            &[("std::thread::park", 1)],
+        );
+    }
+
+    #[test]
+    fn code_that_is_left_out_ends_with_its_field_variant_arm_or_statement() {
+        let blocks = "std::thread::park()";
+        for source in [
+            "struct A { #[cfg(windows)] b: C }\nfn d() { BLOCKS; }",
+            "struct A { #[cfg(windows)] pub b: C, d: E }\nfn f() { BLOCKS; }",
+            "enum A { #[cfg(windows)] B, C }\nfn d() { BLOCKS; }",
+            "fn a() { match b { #[cfg(windows)] C => d(),\nE => BLOCKS } }",
+            "fn a() { #[cfg(windows)] b();\nBLOCKS }",
+            "fn a(#[cfg(windows)] b: C) {\nBLOCKS }",
+        ] {
+            check(
+                &source.replace("BLOCKS", blocks),
+                &[("std::thread::park", 2)],
+            );
+        }
+    }
+
+    #[test]
+    fn a_guard_of_a_thread_local_is_found() {
+        let guard = "struct Guard;\nimpl Drop for Guard {\n    fn drop(&mut self) { CURRENT.with(pop) }\n}\nthread_local! {\n    static CURRENT: A = B;\n}";
+        check(guard, &[("a guard of CURRENT", 2), ("thread_local!", 5)]);
+        check(
+            "thread_local!(static CACHE: A = B);\nimpl Drop for C { fn drop(&mut self) { d() } }",
+            &[("thread_local!", 1)],
+        );
+    }
+
+    #[test]
+    fn modules_in_other_files_have_a_path_and_a_condition() {
+        let source = "mod a;\n#[cfg(test)]\nmod b;\npub mod c { pub(crate) mod d; }\nmod e;\n\
+                      #[cfg(windows)]\n#[path = \"f_windows.rs\"]\nmod f;\n#[cfg(unix)]\n\
+                      #[path = \"f_unix.rs\"]\nmod f;";
+        let found: Vec<_> = modules(source)
+            .into_iter()
+            .map(|module| (module.path, module.is_named, module.is_left_out))
+            .collect();
+        let expected = [
+            ("a", false, false),
+            ("b", false, true),
+            ("c/d", false, false),
+            ("e", false, false),
+            ("f_windows.rs", true, true),
+            ("f_unix.rs", true, false),
+        ];
+        let expected =
+            expected.map(|(path, is_named, is_left_out)| (path.to_owned(), is_named, is_left_out));
+        assert_eq!(found, expected);
     }
 }
