@@ -2,15 +2,17 @@
 //!
 //! | module | contents |
 //! | --- | --- |
+//! | [`sources`] | the files of one that a program contains |
 //! | [`packages`] | the dependencies, by `cargo metadata` |
 //! | [`trials`] | crates that were tried |
 //!
 //! [`uthread_port::scan`] finds the places.
 
+mod sources;
+
 mod packages;
 mod trials;
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -21,7 +23,6 @@ use self::trials::Trial;
 use crate::args::AuditArgs;
 use crate::exit::Exit;
 use crate::output::{print, tell};
-use crate::rust_files;
 
 pub(crate) fn run(args: &AuditArgs) -> Exit {
     match audit(&args.path) {
@@ -66,6 +67,8 @@ struct Audited {
     trial: Option<Trial>,
     /// The first finding of each effect, with its file.
     found: Vec<(String, Finding)>,
+    /// The crate that declares the functions of C which it calls.
+    declarations: Option<String>,
 }
 
 /// Classes of dependencies, by what a program has to do about them.
@@ -109,30 +112,30 @@ const VERDICTS: [(Verdict, &str, &str); 5] = [
 ];
 
 fn audit(folder: &Path) -> anyhow::Result<Vec<Audited>> {
-    packages::of(folder)?
-        .into_iter()
+    let dependencies = packages::of(folder)?.into_iter();
+    let mut audited = dependencies
         .map(Audited::new)
-        .collect()
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let declaring = audited.iter().filter(|audited| audited.declares_c());
+    let declaring: Vec<_> = declaring
+        .map(|audited| audited.dependency.name.clone())
+        .collect();
+    for audited in &mut audited {
+        let is_called = |name: &&String| audited.dependency.is_caller_of(name);
+        audited.declarations = declaring.iter().find(is_called).cloned();
+    }
+    Ok(audited)
 }
 
 impl Audited {
     fn new(dependency: Dependency) -> anyhow::Result<Audited> {
         let mut found: Vec<(String, Finding)> = Vec::new();
-        if dependency.is_of_declarations() {
-            return Ok(Audited {
-                dependency,
-                trial: None,
-                found,
-            });
-        }
-        for path in rust_files::of(std::slice::from_ref(&dependency.sources))? {
-            let file = path.strip_prefix(&dependency.package).unwrap_or(&path);
-            let Ok(source) = fs::read_to_string(&path) else {
-                continue; // It is not UTF-8, or not there any more.
-            };
-            if is_left_out(file) {
-                continue;
-            }
+        // The calls of what libc declares are found in its callers.
+        let sources = match &*dependency.name {
+            "libc" => Vec::new(),
+            _ => sources::of(&dependency)?,
+        };
+        for (file, source) in sources {
             for finding in uthread_port::scan(&source) {
                 if found
                     .iter()
@@ -147,6 +150,7 @@ impl Audited {
             dependency,
             trial,
             found,
+            declarations: None,
         })
     }
 
@@ -163,52 +167,48 @@ impl Audited {
             Some(Trial::Blocks) => Verdict::Blocks,
             Some(Trial::Mixes) => Verdict::Mixes,
             None if has(Effect::Blocks) => Verdict::Blocks,
-            None if self.links_c() || has(Effect::CallsC) => Verdict::CallsC,
+            None if has(Effect::Guards) => Verdict::Mixes,
+            None if self.calls_c() => Verdict::CallsC,
             None if has(Effect::Locks) => Verdict::Locks,
             None if has(Effect::Files) => Verdict::Files,
             None => Verdict::Works,
         }
     }
 
-    /// Returns `true` for a crate that calls a library of C. One that declares its functions does
-    /// not.
-    fn links_c(&self) -> bool {
-        self.dependency.links.is_some() && !self.dependency.is_of_declarations()
+    /// Returns `true` for a crate that calls functions of C, or lets its callers do so.
+    fn calls_c(&self) -> bool {
+        let has_found = self.place(Effect::CallsC).is_some();
+        has_found || self.declarations.is_some() || self.dependency.links.is_some()
     }
 
-    /// Returns why it has its verdict.
+    /// Returns `true` for a crate whose callers call functions of C.
+    fn declares_c(&self) -> bool {
+        let is_of_declarations = self.dependency.name.ends_with("-sys");
+        is_of_declarations && self.calls_c()
+    }
+
+    /// Returns why it has its verdict, and what else keeps context.
     fn reason(&self) -> String {
-        let effect = match self.verdict() {
-            Verdict::Blocks => Effect::Blocks,
-            Verdict::Mixes => Effect::Context,
-            Verdict::CallsC => Effect::CallsC,
-            Verdict::Locks => Effect::Locks,
-            Verdict::Files | Verdict::Works => Effect::Files,
+        let effects: &[Effect] = match self.verdict() {
+            Verdict::Blocks => &[Effect::Blocks, Effect::Guards],
+            Verdict::Mixes if self.place(Effect::Guards).is_none() => &[Effect::Context],
+            Verdict::Mixes => &[Effect::Guards],
+            Verdict::CallsC => &[Effect::CallsC],
+            Verdict::Locks => &[Effect::Locks],
+            Verdict::Files | Verdict::Works => &[Effect::Files],
         };
-        let place = self.place(effect).map(|(file, finding)| {
+        let places = effects.iter().filter_map(|effect| self.place(*effect));
+        let places = places.map(|(file, finding)| {
             let Finding { what, line, .. } = finding;
             format!("{what} at {file}:{line}")
         });
-        let library = self
-            .dependency
-            .links
-            .as_ref()
-            .map(|links| format!("links {links}"));
-        let trial = self.trial.map(|_| "tried".to_owned());
-        let reasons: Vec<_> = [place, library, trial].into_iter().flatten().collect();
-        reasons.join("; ")
+        let declarations = self.declarations.iter().map(|name| format!("calls {name}"));
+        let library = self.dependency.links.iter();
+        let library = library.map(|links| format!("links {links}"));
+        let trial = self.trial.iter().map(|_| "tried".to_owned());
+        let reasons = places.chain(declarations).chain(library).chain(trial);
+        reasons.collect::<Vec<_>>().join("; ")
     }
-}
-
-/// Returns `true` for a file of tests, or of another system.
-fn is_left_out(file: &Path) -> bool {
-    const NAMES: [&str; 8] = [
-        "test", "tests", "benches", "windows", "wasm", "macos", "apple", "loom",
-    ];
-    file.iter().any(|part| {
-        let part = part.to_string_lossy();
-        NAMES.contains(&part.strip_suffix(".rs").unwrap_or(&part))
-    })
 }
 
 fn write_report(out: &mut Vec<u8>, audited: &[Audited]) -> io::Result<()> {
