@@ -6,7 +6,6 @@
 mod alone;
 mod cpu_split;
 mod files;
-mod hostile;
 mod limits;
 mod load;
 mod measure;
@@ -34,10 +33,7 @@ use uthread_report::{Unavailable, tell};
 
 use crate::alone::Alone;
 use load::Load;
-use studies::{
-    bulk, counter, disk, drivers, echo, haskell, http, idle, memory, paths, programs, requests,
-    search, slow, tunnel,
-};
+use studies::{bulk, counter, disk, echo, haskell, http, memory, programs, search, tunnel};
 
 const FAILED: u8 = 1;
 const UNAVAILABLE: u8 = 2;
@@ -59,8 +55,6 @@ enum Study {
     Counter(Alone),
     /// Measure reads of 4 KiB past the page cache, beside fio
     Disk(disk::Args),
-    /// Measure the echo server and the web server on each driver, at 1 to 10,000 connections
-    Drivers(drivers::Args),
     /// Measure messages of 16 bytes with work before each answer, beside other runtimes
     Compute(Alone),
     /// Measure messages of 16 bytes over 1 to 15,000 connections, beside other runtimes
@@ -69,8 +63,6 @@ enum Study {
     Haskell(Alone),
     /// Measure static files and a fixed response, beside other servers
     Http(http::Args),
-    /// Measure what idle connections cost the busy ones, and the memory of each
-    Idle(idle::Args),
     /// Measure messages at a fixed rate to servers that are not saturated, beside other runtimes
     Latency(Alone),
     /// Load a server
@@ -86,18 +78,12 @@ enum Study {
     Micro(Alone),
     /// Draw the page of a report again, from its JSON
     Page(report::PageArgs),
-    /// Measure the ways in which a server on a ring can accept, read and send
-    Paths(paths::Args),
     /// Build the programs that ours is compared with, and list what is missing
     Peers,
     /// Run all studies that compare uthread with others, and write one page and its JSON
     Report(report::Args),
-    /// Measure one request to the kernel by each technique
-    Requests(Alone),
     /// Measure searching text in files, beside ripgrep
     Search(search::Args),
-    /// Measure an ordinary client's latency beside slow and hostile ones
-    Slow(slow::Args),
     /// Measure creating and yielding of a thousand to a million fibers, beside threads and other
     /// runtimes
     Threads(Alone),
@@ -123,7 +109,6 @@ fn run(study: Study) -> Result<bool> {
         Study::Disk(args) => args
             .alone
             .run(disk::study(&args.alone.measuring, &args.disk)?),
-        Study::Drivers(args) => args.alone.run(drivers::study(&args)?),
         Study::Echo(args) => {
             let study = echo::echo(&args.alone.measuring, &args.connections)?;
             args.alone.run(study)
@@ -133,19 +118,15 @@ fn run(study: Study) -> Result<bool> {
             let study = http::study(&args.alone.measuring, args.server.as_deref())?;
             args.alone.run(study)
         }
-        Study::Idle(args) => args.alone.run(idle::study(&args)?),
         Study::Latency(alone) => {
             let study = echo::latency(&alone.measuring, &mut Journal::default())?;
             alone.run(study)
         }
         Study::Memory(alone) => alone.run(memory::study(&alone.measuring)?),
         Study::Micro(alone) => alone.run(programs::micro(&alone.measuring)?),
-        Study::Paths(args) => args.alone.run(paths::study(&args)?),
-        Study::Requests(alone) => alone.run(requests::study(&alone.measuring)?),
         Study::Search(args) => args
             .alone
             .run(search::study(&args.alone.measuring, &args.search)?),
-        Study::Slow(args) => args.alone.run(slow::study(&args)?),
         Study::Threads(alone) => alone.run(programs::threads(&alone.measuring)?),
         Study::Tunnel(args) => {
             let study = tunnel::study(&args.alone.measuring, args.server.as_deref())?;

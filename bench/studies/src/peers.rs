@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Result;
 use uthread_report::results::Subject;
-use uthread_report::{Unavailable, say, tell};
+use uthread_report::{say, tell};
 
 use crate::alone::Measuring;
 use crate::setup::peer_path;
@@ -25,8 +25,8 @@ const REASON_CHARACTERS_MAX: usize = 200;
 const SYSTEM_PROGRAMS: &str = "/usr/sbin";
 
 /// The folders of `bench/peers`.
-const BUILT: [&str; 9] = [
-    "floor", "threads", "go", "tokio", "monoio", "compio", "may", "rayon", "requests",
+const BUILT: [&str; 8] = [
+    "floor", "threads", "go", "tokio", "monoio", "compio", "may", "rayon",
 ];
 
 /// Crates of the registry and their programs, which are installed with their default features.
@@ -129,15 +129,6 @@ pub(crate) fn find(name: &str) -> (Subject, Option<Program>) {
         }
         Err(missing) => (Subject::peer(name, None, Some(missing)), None),
     }
-}
-
-/// Finds a program without which a study cannot run.
-///
-/// # Errors
-///
-/// `Unavailable` if it is not installed.
-pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
-    path_of(name).map_err(|missing| Unavailable(format!("{name} is missing: {missing}")).into())
 }
 
 fn build(name: &str) -> Result<Program, Missing> {
@@ -291,8 +282,6 @@ mod tests {
         assert_eq!((subject.name.as_str(), program), ("no-such-program", None));
         let missing = "it is not in PATH; to install it: apt-get install no-such-program";
         assert_eq!(subject.missing.unwrap(), missing);
-        let error = find_program("no-such-program").unwrap_err();
-        assert!(error.is::<Unavailable>());
     }
 
     #[test]

@@ -21,9 +21,7 @@ use crate::alone::Measuring;
 use crate::merge;
 use crate::page;
 use crate::setup::{own_path, peer_path};
-use crate::studies::{
-    bulk, counter, disk, echo, haskell, http, memory, programs, requests, search,
-};
+use crate::studies::{bulk, counter, disk, echo, haskell, http, memory, programs, search};
 use crate::{summary, targets};
 
 /// In the order of the page.
@@ -33,7 +31,6 @@ enum Which {
     Compute,
     Latency,
     Bulk,
-    Requests,
     Threads,
     Memory,
     Counter,
@@ -188,7 +185,6 @@ fn prepare(which: Which, args: &Args, journal: &mut Journal) -> Result<Study> {
         Which::Compute => echo::compute(measuring),
         Which::Latency => echo::latency(measuring, journal),
         Which::Bulk => bulk::study(measuring, None, &bulk::BULK_CONNECTIONS),
-        Which::Requests => requests::study(measuring),
         Which::Threads => programs::threads(measuring),
         Which::Memory => memory::study(measuring),
         Which::Counter => counter::study(measuring),
@@ -216,8 +212,7 @@ mod tests {
 
     #[test]
     fn the_order_of_the_page_is_fixed() {
-        let expected =
-            "echo compute latency bulk requests threads memory counter http haskell disk search";
+        let expected = "echo compute latency bulk threads memory counter http haskell disk search";
         assert_eq!(order().join(" "), expected);
     }
 

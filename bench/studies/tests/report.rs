@@ -53,9 +53,9 @@ fn other_studies_stay_until_the_report_is_discarded() {
     let earlier =
         json!({ "studies": [study("disk", true), study("threads", false), study("echo", true)] });
     fs::write(folder.join("report.json"), earlier.to_string()).unwrap();
-    let (code, errors) = report(folder, &["--studies", "requests,threads"]);
+    let (code, errors) = report(folder, &["--studies", "compute,threads"]);
     assert_eq!(code, 0, "{errors}");
-    let new = ["One request by each technique", "Creating and yielding"];
+    let new = ["Echo with work in each answer", "Creating and yielding"];
     let expected = ["The earlier echo", new[0], new[1], "The earlier disk"];
     assert_eq!(titles(folder), expected);
     let text = fs::read_to_string(folder.join("report.json")).unwrap();
@@ -71,7 +71,7 @@ fn other_studies_stay_until_the_report_is_discarded() {
         "the journal of a finished report is left"
     );
 
-    assert_eq!(report(folder, &["--studies", "requests", "--anew"]).0, 0);
+    assert_eq!(report(folder, &["--studies", "compute", "--anew"]).0, 0);
     assert_eq!(titles(folder), [new[0]]);
 }
 
@@ -87,13 +87,13 @@ fn a_file_that_is_no_report_or_journal_is_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let (folder, file) = (folder.path(), folder.path().join(name));
         fs::write(&file, content).unwrap();
-        let (code, errors) = report(folder, &["--studies", "requests"]);
+        let (code, errors) = report(folder, &["--studies", "compute"]);
         assert!(
             code == 1 && errors.contains(reason) && errors.contains("--anew"),
             "{errors}"
         );
         assert_eq!(fs::read_to_string(&file).unwrap(), content);
-        assert_eq!(report(folder, &["--studies", "requests", "--anew"]).0, 0);
+        assert_eq!(report(folder, &["--studies", "compute", "--anew"]).0, 0);
         assert!(titles(folder).len() == 1 && !folder.join("journal.json").exists());
     }
 }

@@ -8,7 +8,6 @@ mod forks;
 #[path = "../../measure.rs"]
 mod measure;
 mod mode;
-mod requests;
 #[path = "../../spawned.rs"]
 mod spawned;
 #[path = "../../stack.rs"]
@@ -87,9 +86,6 @@ fn run(mode: Mode, measured: &Measured) -> Result<()> {
         ("memory-held", &[count, kib]) => runtime(1)?.run(|| memory(count, kib, true, stage)),
         ("pingpong", &[workers, count]) => report([runtime(workers)?.run(|| pingpong(count))]),
         ("fixed", &[port, workers]) => return fixed::serve(port.try_into()?, runtime(workers)?),
-        ("requests", &[fibers, requests]) => {
-            return requests::perform(&runtime(1)?, fibers.try_into()?, requests.try_into()?);
-        }
         (command, numbers) => bail!("no command {command} with the numbers {numbers:?}"),
     }
     Ok(())

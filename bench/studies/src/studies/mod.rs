@@ -3,18 +3,13 @@
 pub(crate) mod bulk;
 pub(crate) mod counter;
 pub(crate) mod disk;
-pub(crate) mod drivers;
 pub(crate) mod echo;
 pub(crate) mod haskell;
 pub(crate) mod http;
-pub(crate) mod idle;
 pub(crate) mod memory;
-pub(crate) mod paths;
 pub(crate) mod programs;
-pub(crate) mod requests;
 pub(crate) mod search;
 mod server_study;
-pub(crate) mod slow;
 pub(crate) mod tunnel;
 
 use std::collections::HashMap;
@@ -41,12 +36,4 @@ fn plan(name: &str, mut notes: Vec<String>, subjects: Vec<Subject>, panels: Vec<
         subjects,
         panels,
     )
-}
-
-/// Parses a number of workers. A CPU set cannot hold more.
-fn parse_workers(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(workers @ 1..=1023) => Ok(workers),
-        _ => Err("from 1 to 1023".to_owned()),
-    }
 }
