@@ -10,8 +10,11 @@ const TICKS: usize = 6;
 /// Numbers of ticks of a logarithmic axis: a line between two alone does not show that it is one.
 const LOG_TICKS_MIN: usize = 3;
 const LOG_TICKS_MAX: usize = 9;
-/// Ratio of the last to the first point above which the axis is logarithmic.
+/// Ratio of the last to the first point above which the axis is logarithmic. Points that at least
+/// double each time have a logarithmic one in any case.
 const POINTS_SPAN_MAX: f64 = 100.0;
+/// Pixels between the whiskers of two lines at the same point.
+const WHISKERS_APART: f64 = 4.0;
 /// Ratio of the medians from which on the axis is logarithmic: on a linear one, a thirtieth of the
 /// height can no longer be read.
 const FIGURES_SPAN_MAX: f64 = 30.0;
@@ -26,17 +29,47 @@ pub(super) struct Axis {
     ticks: Vec<f64>,
     /// The share of its length that is kept free at both ends, so that marks do not touch them.
     margin: f64,
+    /// The share of its length on which a point has room for the whiskers of all lines.
+    room: f64,
+    /// How many whiskers further than the point itself to draw, and of how many.
+    aside: (f64, usize),
 }
 
 impl Axis {
     /// Returns an axis from the first to the last point, whose ticks are the points.
     pub(super) fn of_points(values: &[f64]) -> Axis {
         let (low, high) = extent(values);
+        let doubles = values.len() > 2 && values.windows(2).all(|pair| pair[1] >= 2.0 * pair[0]);
+        let mut axis = Axis {
+            is_log: low > 0.0 && (doubles || high / low > POINTS_SPAN_MAX),
+            ..Axis::of(low..high, values.to_vec(), 0.07)
+        };
+        let length = axis.scaled(high) - axis.scaled(low);
+        let steps = values.windows(2);
+        let steps = steps.map(|pair| (axis.scaled(pair[1]) - axis.scaled(pair[0])) / length);
+        // Half of the way to the next point, and the margin of the outer ones.
+        let half = steps.fold(1.0, f64::min) * (1.0 - 2.0 * axis.margin) / 2.0;
+        axis.room = half.min(2.0 * axis.margin);
+        axis
+    }
+
+    fn of(range: Range<f64>, ticks: Vec<f64>, margin: f64) -> Axis {
         Axis {
-            is_log: low > 0.0 && high / low > POINTS_SPAN_MAX,
-            range: low..high,
-            ticks: values.to_vec(),
-            margin: 0.03,
+            is_log: false,
+            range,
+            ticks,
+            margin,
+            room: 0.0,
+            aside: (0.0, 1),
+        }
+    }
+
+    /// Returns the axis for the line with this index among so many, whose whiskers at each point
+    /// stand beside each other.
+    pub(super) fn of_line(&self, index: usize, count: usize) -> Axis {
+        Axis {
+            aside: (index as f64 - (count as f64 - 1.0) / 2.0, count.max(1)),
+            ..self.clone()
         }
     }
 
@@ -51,11 +84,10 @@ impl Axis {
         } else {
             linear_range(low, high)
         };
+        let ticks = ticks(&range, is_log);
         Axis {
             is_log,
-            ticks: ticks(&range, is_log),
-            range,
-            margin: 0.0,
+            ..Axis::of(range, ticks, 0.0)
         }
     }
 
@@ -68,11 +100,10 @@ impl Axis {
         } else {
             linear_range(low, high)
         };
+        let ticks = ticks(&range, is_log);
         Axis {
             is_log,
-            ticks: ticks(&range, is_log),
-            range,
-            margin: 0.01,
+            ..Axis::of(range, ticks, 0.01)
         }
     }
 
@@ -90,7 +121,10 @@ impl Ranged for Axis {
         let (low, high) = (self.scaled(self.range.start), self.scaled(self.range.end));
         let share = (self.scaled(*value) - low) / (high - low);
         let share = self.margin + share * (1.0 - 2.0 * self.margin);
-        first + (share * f64::from(last - first)).round() as i32
+        let length = f64::from(last - first);
+        let (aside, count) = self.aside;
+        let apart = WHISKERS_APART.min(self.room * length / count as f64);
+        first + (share * length + aside * apart).round() as i32
     }
 
     fn key_points<Hint: KeyPointHint>(&self, _hint: Hint) -> Vec<f64> {
@@ -177,6 +211,41 @@ mod tests {
         // A single round does not decide for all, and a logarithmic axis has no zero.
         check(&[1.0, 2.0], &[40.0], false, 0.0);
         check(&[0.0, 3_000.0], &[], false, 0.0);
+    }
+
+    #[test]
+    fn points_that_double_have_a_logarithmic_axis() {
+        let check = |points: &[f64], is_log| {
+            assert_eq!(Axis::of_points(points).is_log, is_log, "{points:?}");
+        };
+        check(&[1.0, 4.0, 16.0, 64.0], true);
+        check(&[1.0, 2.0, 4.0], true);
+        check(&[1.0, 10.0, 150.0, 200.0], true);
+        check(&[10.0, 20.0, 30.0, 40.0], false);
+        check(&[0.0, 1.0, 2.0], false);
+        check(&[1.0, 2.0], false);
+    }
+
+    #[test]
+    fn whiskers_at_a_point_do_not_overlap() {
+        let check = |points: &[f64], lines: usize, pixels: i32| {
+            let axis = Axis::of_points(points);
+            let places = points.iter().flat_map(|point| {
+                let of_line = |line| axis.of_line(line, lines).map(point, (50, 50 + pixels));
+                (0..lines).map(of_line).collect::<Vec<i32>>()
+            });
+            let places: Vec<i32> = places.collect();
+            assert!(places.is_sorted_by(|a, b| a < b), "{places:?}");
+            assert!(
+                places.iter().all(|x| (50..=50 + pixels).contains(x)),
+                "{places:?}"
+            );
+            let apart = places[1] - places[0];
+            assert!(f64::from(apart) <= WHISKERS_APART, "{apart}");
+        };
+        check(&[1.0, 4.0, 16.0, 64.0, 256.0], 3, 300);
+        check(&[1.0, 4.0, 16.0, 64.0, 256.0], 14, 300);
+        check(&[1.0, 2.0], 10, 200);
     }
 
     #[test]

@@ -21,15 +21,16 @@ pub(super) type Drawn<T = ()> = Result<T, Box<dyn Error>>;
 /// Pixels from the left and from above.
 type Pixel = (i32, i32);
 
-const FONT: (&str, i32) = ("sans-serif", 12);
+/// Four fifths of the size are the height of the text, in units of [`Size`].
+const FONT: (&str, i32) = ("sans-serif", 15);
 /// Width of a wide letter.
 const LETTER: i32 = 7;
 /// Height of a line of text.
-const ROW: i32 = 15;
+const ROW: i32 = 17;
 /// Length of the sample of a line before its name, and of the way from a line's end to its name.
 const SAMPLE: i32 = 22;
-const AXIS_BELOW: i32 = 36;
-const AXIS_LEFT: i32 = 46;
+const AXIS_BELOW: i32 = 40;
+const AXIS_LEFT: i32 = 50;
 
 /// Size in units that are pixels on a phone.
 #[derive(Clone, Copy)]
@@ -40,7 +41,7 @@ pub(super) struct Size {
 
 /// A chart with names beside it.
 pub(super) const WHOLE: Size = Size {
-    width: 460,
+    width: 420,
     height: 260,
 };
 
@@ -84,7 +85,7 @@ pub(super) struct Picture<'a> {
 pub(super) enum Names {
     /// Each at the end of its line, or as near as the others leave room.
     AtEnds,
-    /// In a list, with samples.
+    /// In a list below the axes, with samples.
     Listed,
     Nowhere,
 }
@@ -103,10 +104,11 @@ impl Picture<'_> {
 
     fn try_draw(&self) -> Drawn<Markup> {
         let Size { width, height } = self.size();
-        let axes = self.layer(|chart| mesh(chart, &self.axes.below))?;
+        let axes = self.layer(&self.axes.x, |chart| mesh(chart, &self.axes.below))?;
         let mut groups = Vec::new();
-        for line in self.lines.iter().rev() {
-            groups.push((line.class(), &line.title, self.layer(&line.draw)?));
+        for (index, line) in self.lines.iter().enumerate().rev() {
+            let drawn = self.layer(&self.axis_of(index), &line.draw)?;
+            groups.push((line.class(), &line.title, drawn));
         }
         let mut names = Vec::new();
         for (line, row) in self.lines.iter().zip(self.rows()?) {
@@ -124,12 +126,23 @@ impl Picture<'_> {
         })
     }
 
+    /// Returns the place of the names, which are below where they would take the room of the lines.
+    fn names(&self) -> Names {
+        let is_wide = self.names_width() > self.size.width * 2 / 5;
+        match self.names {
+            Names::AtEnds if is_wide => Names::Listed,
+            names => names,
+        }
+    }
+
     fn size(&self) -> Size {
-        let rows = match self.names {
-            Names::Nowhere => 0,
-            Names::AtEnds | Names::Listed => self.lines.len() as i32,
+        let rows = self.lines.len() as i32 * ROW;
+        let height = self.size.height;
+        let height = match self.names() {
+            Names::Nowhere => height,
+            Names::AtEnds => height.max(rows + AXIS_BELOW + 12),
+            Names::Listed => height + rows,
         };
-        let height = self.size.height.max(rows * ROW + AXIS_BELOW + 12);
         Size {
             height,
             ..self.size
@@ -137,55 +150,79 @@ impl Picture<'_> {
     }
 
     fn names_width(&self) -> i32 {
-        if self.names == Names::Nowhere {
-            return 0;
-        }
         let widest = self.lines.iter().map(|line| line.name.chars().count());
         widest.max().unwrap_or(0) as i32 * LETTER + SAMPLE + 6
     }
 
-    /// Draws something on the axes, and returns it without the drawing around it.
-    fn layer(&self, draw: impl FnOnce(&mut Chart<'_>) -> Drawn) -> Drawn<String> {
-        layer(self.size(), |root| draw(&mut self.chart(root)?))
+    /// Returns the horizontal axis of a line, beside whose whiskers are those of the others. A rule
+    /// has none.
+    fn axis_of(&self, index: usize) -> Axis {
+        let is_subject = |line: &&Line<'_>| line.look.is_some();
+        if self.lines[index].look.is_none() {
+            return self.axes.x.clone();
+        }
+        let before = self.lines[..index].iter().filter(is_subject).count();
+        let all = self.lines.iter().filter(is_subject).count();
+        self.axes.x.of_line(before, all)
     }
 
-    fn chart<'a>(&self, root: &Drawing<'a>) -> Drawn<Chart<'a>> {
-        let (left, _) = root.split_horizontally(self.size().width - self.names_width());
-        let chart = ChartBuilder::on(&left)
+    /// Draws something on the axes, and returns it without the drawing around it.
+    fn layer(&self, x: &Axis, draw: impl FnOnce(&mut Chart<'_>) -> Drawn) -> Drawn<String> {
+        layer(self.size(), |root| draw(&mut self.chart(root, x)?))
+    }
+
+    fn chart<'a>(&self, root: &Drawing<'a>, x: &Axis) -> Drawn<Chart<'a>> {
+        let Size { width, .. } = self.size;
+        let (area, _) = match self.names() {
+            Names::Nowhere => root.split_horizontally(width),
+            Names::AtEnds => root.split_horizontally(width - self.names_width()),
+            Names::Listed => root.split_vertically(self.size.height),
+        };
+        let chart = ChartBuilder::on(&area)
             .margin(6)
             .x_label_area_size(AXIS_BELOW)
             .y_label_area_size(AXIS_LEFT)
-            .build_cartesian_2d(self.axes.x.clone(), self.axes.y.clone())?;
+            .build_cartesian_2d(x.clone(), self.axes.y.clone())?;
         Ok(chart)
     }
 
     /// Returns the rows of the names: in the order of the ends, and none above another.
     fn rows(&self) -> Drawn<Vec<(i32, Pixel)>> {
         let mut ends = Vec::new();
-        if self.names != Names::Nowhere {
-            layer(self.size(), |root| {
-                let chart = self.chart(root)?;
-                let place = |line: &Line<'_>| chart.backend_coord(&line.end);
-                ends = self.lines.iter().map(place).collect();
-                Ok(())
-            })?;
-        }
-        let wanted: Vec<i32> = match self.names {
-            Names::Listed => (0..ends.len() as i32).map(|row| 12 + row * ROW).collect(),
-            Names::AtEnds | Names::Nowhere => ends.iter().map(|(_, y)| *y).collect(),
+        layer(self.size(), |root| {
+            for (index, line) in self.lines.iter().enumerate() {
+                let chart = self.chart(root, &self.axis_of(index))?;
+                ends.push(chart.backend_coord(&line.end));
+            }
+            Ok(())
+        })?;
+        let rows = match self.names() {
+            Names::Nowhere => Vec::new(),
+            Names::Listed => {
+                let first = self.size.height + ROW / 2;
+                (0..ends.len() as i32)
+                    .map(|row| first + row * ROW)
+                    .collect()
+            }
+            Names::AtEnds => {
+                let wanted: Vec<i32> = ends.iter().map(|(_, y)| *y).collect();
+                // Not beside the axis below the lines, which the way to a name would cross.
+                spread(&wanted, 8..self.size().height - AXIS_BELOW)
+            }
         };
-        // Beside the lines and not beside the axis below them, which the way to a name would cross.
-        let rows = spread(&wanted, 8..self.size().height - AXIS_BELOW);
         Ok(rows.into_iter().zip(ends).collect())
     }
 
     fn draw_name(&self, root: &Drawing<'_>, line: &Line<'_>, (row, end): (i32, Pixel)) -> Drawn {
-        let left = self.size().width - self.names_width();
+        let left = match self.names() {
+            Names::AtEnds => self.size.width - self.names_width(),
+            Names::Listed | Names::Nowhere => AXIS_LEFT,
+        };
         let (style, colour) = match line.look {
             Some(look) => (look.line(), look.colour()),
             None => (DIM.stroke_width(1), DIM),
         };
-        if self.names == Names::AtEnds {
+        if self.names() == Names::AtEnds {
             let places = [
                 (end.0 + 4, end.1),
                 (left + 4, row),
@@ -293,8 +330,8 @@ mod tests {
     #[test]
     fn names_stand_apart_and_near_their_lines() {
         assert_eq!(spread(&[50, 100], 0..200), [50, 100]);
-        assert_eq!(spread(&[100, 100, 98], 0..200), [113, 128, 98]);
-        assert_eq!(spread(&[200, 200, 10], 0..200), [185, 200, 10]);
+        assert_eq!(spread(&[100, 100, 98], 0..200), [115, 132, 98]);
+        assert_eq!(spread(&[200, 200, 10], 0..200), [183, 200, 10]);
         assert_eq!(spread(&[], 0..10), [0_i32; 0]);
     }
 }

@@ -135,6 +135,12 @@ fn check_places(document: &Document<'_>) {
                 Some("end") => (place("x") - long, place("x")),
                 _ => (place("x"), place("x") + long),
             };
+            // A chart has 388 of the 420 pixels of a phone.
+            let font = node.attribute("font-size").unwrap().parse::<f64>().unwrap();
+            assert!(
+                font * (388.0 / width).min(1.0) >= 11.0,
+                "{words:?} is too small"
+            );
             // An axis may have a label at its very end.
             assert!(
                 start >= -6.0 && end <= width + 6.0,
@@ -249,6 +255,23 @@ fn a_missing_figure_is_a_gap_and_never_a_zero() {
 }
 
 #[test]
+fn long_names_stand_below_their_lines() {
+    let check_height = |name: &str, expected: f64| {
+        let mut results = results(&[Some(1.0), Some(2.0)], &[&[Some(5.0); 2], &[Some(6.0); 2]]);
+        results.studies[0].subjects[1].name = name.to_owned();
+        check(&results, |document| {
+            check_places(document);
+            let heights = elements(document, "svg").into_iter();
+            let heights = heights.map(|svg| svg.attribute("height").unwrap().parse::<f64>());
+            let most = heights.flatten().fold(0.0, f64::max);
+            assert_eq!(most, expected, "{name}");
+        });
+    };
+    check_height("peer", 260.0);
+    check_height("a technique with priorities", 260.0 + 2.0 * 17.0);
+}
+
+#[test]
 fn absent_subjects_are_named() {
     let medians: [&[_]; 3] = [&[Some(5.0)], &[Some(6.0)], &[None]];
     let mut results = results(&[None], &medians);
@@ -298,16 +321,19 @@ fn facts_stand_once_if_all_studies_share_them() {
     });
 }
 
+fn scale(name: &str) -> Scale {
+    Scale {
+        name: name.to_owned(),
+        is_log: false,
+    }
+}
+
 #[test]
 fn a_plot_has_its_points() {
     let mut results = results(&[None], &[&[Some(5.0)]]);
     let curve = |name: &str, count: u32| Curve {
         name: name.to_owned(),
         points: (1..=count).map(|at| (f64::from(at), 7.0)).collect(),
-    };
-    let scale = |name: &str| Scale {
-        name: name.to_owned(),
-        is_log: false,
     };
     let plot = |is_scatter, curves| Plot {
         title: "an order".to_owned(),
@@ -334,25 +360,16 @@ fn a_plot_has_its_points() {
 #[test]
 fn a_line_has_the_look_of_its_subject_and_leaves_gaps() {
     let mut results = results(&[None], &[&[Some(5.0)]]);
-    let points = [
-        (1.0, 7.0),
-        (2.0, 8.0),
-        (3.0, f64::NAN),
-        (4.0, 7.0),
-        (5.0, f64::NAN),
-    ];
-    let scale = || Scale {
-        name: "seconds".to_owned(),
-        is_log: false,
-    };
+    let gap = f64::NAN;
+    let heights = [7.0, 8.0, gap, 7.0, gap, 7.0, 8.0, 7.0];
     results.studies[0].plots = vec![Plot {
         title: "over time".to_owned(),
-        x: scale(),
-        y: scale(),
+        x: scale("seconds"),
+        y: scale("seconds"),
         is_scatter: false,
         curves: vec![Curve {
             name: "uthread p99".to_owned(),
-            points: [&points[..], &[(6.0, 7.0), (7.0, 8.0), (8.0, 7.0)]].concat(),
+            points: (1..).map(f64::from).zip(heights).collect(),
         }],
     }];
     check(&results, |document| {
