@@ -1,16 +1,17 @@
 //! Evaluates conditions of `cfg`, for a library on Linux that runs a program and is not tested.
-//! Features and flags are unknown, so what depends on them may or may not be there.
+//! Flags are unknown, so what depends on them may or may not be there, and so are features that the
+//! library has: they may be those of its builds or tests.
 
 use std::env::consts::ARCH;
 
 use super::tokens::Tokens;
 
 /// Returns whether the condition that begins at a token is met; `None` if that is unknown.
-pub(super) fn is_met(tokens: &Tokens<'_>, at: usize) -> Option<bool> {
+pub(super) fn is_met(tokens: &Tokens<'_>, features: &[String], at: usize) -> Option<bool> {
     let own = tokens.text(at);
     match tokens.text(at + 1) {
         "(" => {
-            let mut parts = parts(tokens, at + 1).map(|part| is_met(tokens, part));
+            let mut parts = parts(tokens, at + 1).map(|part| is_met(tokens, features, part));
             match own {
                 "not" => parts.next()?.map(|is_met| !is_met),
                 "all" => fold(parts, false),
@@ -18,7 +19,10 @@ pub(super) fn is_met(tokens: &Tokens<'_>, at: usize) -> Option<bool> {
                 _ => None,
             }
         }
-        "=" => is_equal(own, tokens.text(at + 2).trim_matches('"')),
+        "=" => match (own, tokens.text(at + 2).trim_matches('"')) {
+            ("feature", name) => (!features.iter().any(|own| own == name)).then_some(false),
+            (own, value) => is_equal(own, value),
+        },
         _ => match own {
             "unix" | "true" => Some(true),
             "test" | "windows" | "wasm" | "loom" | "miri" | "doc" | "doctest" | "false" => {
@@ -67,7 +71,8 @@ mod tests {
     #[track_caller]
     fn check(condition: &str, expected: Option<bool>) {
         let tokens = Tokens::new(condition).unwrap();
-        assert_eq!(is_met(&tokens, 0), expected, "{condition}");
+        let features = ["a".to_owned()];
+        assert_eq!(is_met(&tokens, &features, 0), expected, "{condition}");
     }
 
     #[test]
@@ -86,10 +91,12 @@ mod tests {
         check("any(windows, target_os = \"macos\")", Some(false));
         check("all(unix, not(target_os = \"linux\"))", Some(false));
         check("all(feature = \"a\", test)", Some(false));
+        check("feature = \"b\"", Some(false));
+        check("not(feature = \"b\")", Some(true));
     }
 
     #[test]
-    fn features_and_flags_are_unknown() {
+    fn flags_and_own_features_are_unknown() {
         for condition in [
             "feature = \"a\"",
             "tokio_unstable",

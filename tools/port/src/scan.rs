@@ -46,7 +46,7 @@ pub struct Module {
     pub path: String,
     /// `true` if `path` is the value of that attribute.
     pub is_named: bool,
-    /// `true` if it is for tests or other systems only.
+    /// `true` if it is only for tests, other systems, or features that the crate does not have.
     pub is_left_out: bool,
 }
 
@@ -73,6 +73,7 @@ const EFFECTS: &[(Effect, &[&str])] = &[
             "std::os::unix::net::UnixDatagram",
             "std::process::Command",
             "parking_lot::Condvar",
+            "libc::SYS_futex",
             "libc::accept",
             "libc::accept4",
             "libc::connect",
@@ -82,10 +83,15 @@ const EFFECTS: &[(Effect, &[&str])] = &[
             "libc::nanosleep",
             "libc::poll",
             "libc::ppoll",
+            "libc::pthread_cond_timedwait",
+            "libc::pthread_cond_wait",
             "libc::recv",
             "libc::recvfrom",
             "libc::recvmsg",
             "libc::select",
+            "libc::sem_wait",
+            "libc::sleep",
+            "libc::usleep",
             "libc::waitpid",
         ],
     ),
@@ -122,23 +128,25 @@ const ROOTS: [(&str, &str); 4] = [
 ];
 
 /// Returns the places of a file that may keep a fiber's worker from other fibers, in the order of
-/// their lines. Leaves out tests and code for other systems. A text that is not Rust has none.
+/// their lines. Leaves out tests, code for other systems, and code for features that the crate does
+/// not have. A text that is not Rust has none.
 ///
 /// ```
 /// use uthread_port::{Effect, scan};
 ///
-/// let found = scan("use std::{fmt, sync::Condvar};\n\nfn wait() {\n    std::thread::park();\n}\n");
+/// let source = "use std::{fmt, sync::Condvar};\n\nfn wait() {\n    std::thread::park();\n}\n";
+/// let found = scan(source, &[]);
 /// let places: Vec<_> = found.iter().map(|found| (found.what.as_str(), found.line)).collect();
 /// assert_eq!(places, [("std::sync::Condvar", 1), ("std::thread::park", 4)]);
 /// assert_eq!(found[0].effect, Effect::Blocks);
 /// ```
 #[must_use]
-pub fn scan(source: &str) -> Vec<Finding> {
+pub fn scan(source: &str, features: &[String]) -> Vec<Finding> {
     // Tables of generated code take long to parse.
     if !ROOTS.iter().any(|(name, next)| follows(source, name, next)) && !has_block_of_c(source) {
         return Vec::new();
     }
-    let Some(mut scan) = Scan::of(source) else {
+    let Some(mut scan) = Scan::of(source, features) else {
         return Vec::new();
     };
     scan.find_guards();
@@ -151,16 +159,16 @@ pub fn scan(source: &str) -> Vec<Finding> {
 /// ```
 /// use uthread_port::modules;
 ///
-/// let declared = modules("mod a;\n#[cfg(windows)]\nmod b {\n    mod c;\n}\n");
+/// let declared = modules("mod a;\n#[cfg(windows)]\nmod b {\n    mod c;\n}\n", &[]);
 /// let found: Vec<_> = declared.iter().map(|module| (module.path.as_str(), module.is_left_out)).collect();
 /// assert_eq!(found, [("a", false), ("b/c", true)]);
 /// ```
 #[must_use]
-pub fn modules(source: &str) -> Vec<Module> {
+pub fn modules(source: &str, features: &[String]) -> Vec<Module> {
     if !follows(source, "mod", " ") {
         return Vec::new();
     }
-    Scan::of(source).map_or(Vec::new(), |scan| scan.modules)
+    Scan::of(source, features).map_or(Vec::new(), |scan| scan.modules)
 }
 
 /// Returns `true` if `next` follows a name anywhere, maybe after spaces.
@@ -183,6 +191,7 @@ fn has_block_of_c(source: &str) -> bool {
 
 struct Scan<'a> {
     tokens: Tokens<'a>,
+    features: &'a [String],
     /// The paths of imported names.
     imported: HashMap<String, String>,
     /// The names of thread-locals, and the first tokens of implementations of `Drop`.
@@ -197,10 +206,11 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn of(source: &'a str) -> Option<Scan<'a>> {
+    fn of(source: &'a str, features: &'a [String]) -> Option<Scan<'a>> {
         let source = source.trim_start_matches('\u{feff}');
         let mut scan = Scan {
             tokens: Tokens::new(source).ok()?,
+            features,
             imported: HashMap::new(),
             locals: Vec::new(),
             drops: Vec::new(),
@@ -277,7 +287,7 @@ impl<'a> Scan<'a> {
     fn is_left_out(&self, at: usize) -> bool {
         let bracket = at + 1 + usize::from(self.tokens.text(at + 1) == "!");
         self.tokens.starts_with(bracket, &["[", "cfg", "("])
-            && conditions::is_met(&self.tokens, bracket + 3) == Some(false)
+            && conditions::is_met(&self.tokens, self.features, bracket + 3) == Some(false)
     }
 
     /// Returns the token after what an attribute leaves out: the rest of the code around it, or an
@@ -435,7 +445,7 @@ mod tests {
 
     #[track_caller]
     fn check(source: &str, expected: &[(&str, usize)]) {
-        let found = scan(source);
+        let found = scan(source, &[]);
         let found: Vec<_> = found
             .iter()
             .map(|found| (found.what.as_str(), found.line))
@@ -456,6 +466,10 @@ mod tests {
         check(
             "use std::thread as t;\nfn a() { t::park() }",
             &[("std::thread::park", 2)],
+        );
+        check(
+            "fn a() { libc::syscall(libc::SYS_futex, b) }",
+            &[("libc::SYS_futex", 1)],
         );
         check("use std::sync::*;", &[]);
         check("fn a() { ::std::fs::read(b) }", &[("std::fs", 1)]);
@@ -535,7 +549,7 @@ mod tests {
         let source = "mod a;\n#[cfg(test)]\nmod b;\npub mod c { pub(crate) mod d; }\nmod e;\n\
                       #[cfg(windows)]\n#[path = \"f_windows.rs\"]\nmod f;\n#[cfg(unix)]\n\
                       #[path = \"f_unix.rs\"]\nmod f;";
-        let found: Vec<_> = modules(source)
+        let found: Vec<_> = modules(source, &[])
             .into_iter()
             .map(|module| (module.path, module.is_named, module.is_left_out))
             .collect();

@@ -136,7 +136,7 @@ impl Audited {
             _ => sources::of(&dependency)?,
         };
         for (file, source) in sources {
-            for finding in uthread_port::scan(&source) {
+            for finding in uthread_port::scan(&source, &dependency.features) {
                 if found
                     .iter()
                     .all(|(_, before)| before.effect != finding.effect)

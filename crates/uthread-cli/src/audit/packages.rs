@@ -25,6 +25,8 @@ pub(super) struct Dependency {
     pub(super) sources: PathBuf,
     /// The root files of its binaries, tests and examples, and its build script.
     pub(super) other_roots: Vec<PathBuf>,
+    /// Its features, of which some may be those of builds and tests.
+    pub(super) features: Vec<String>,
     /// The library of C that it links.
     pub(super) links: Option<String>,
     /// The names of the packages that it uses.
@@ -73,6 +75,7 @@ struct Resolve {
 struct Node {
     id: String,
     deps: Vec<Edge>,
+    features: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -130,7 +133,7 @@ pub(super) fn of(folder: &Path) -> anyhow::Result<Vec<Dependency>> {
         open.extend(next.into_iter().filter(|id| seen.insert(id)));
         found.extend(
             package
-                .to_dependency(uses)
+                .to_dependency(uses, &node.features)
                 .map(|dependency| (id, dependency)),
         );
     }
@@ -235,7 +238,7 @@ impl Package {
     }
 
     /// Returns `None` for a package without a library.
-    fn to_dependency(&self, uses: Vec<String>) -> Option<Dependency> {
+    fn to_dependency(&self, uses: Vec<String>, features: &[String]) -> Option<Dependency> {
         let library = self.target("lib").or_else(|| self.target("rlib"))?;
         let roots = self.targets.iter().map(|target| &target.src_path);
         Some(Dependency {
@@ -248,6 +251,7 @@ impl Package {
                 .filter(|root| **root != library.src_path)
                 .cloned()
                 .collect(),
+            features: features.to_vec(),
             links: self.links.clone(),
             uses,
         })

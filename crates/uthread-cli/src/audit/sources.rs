@@ -1,7 +1,7 @@
 //! The files of a dependency's library that a program on Linux contains.
 //!
 //! A file that no module declares may still be one, by a macro: only those are left out that are of
-//! another target, or of a module that is declared for tests or other systems.
+//! another target, or of a module that is declared for tests, other systems or other features.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,7 +23,7 @@ pub(super) fn of(dependency: &Dependency) -> anyhow::Result<Vec<(PathBuf, String
         .collect();
     let (mut kept, mut left_out) = (HashSet::new(), HashSet::new());
     for (source, path) in &files {
-        for module in uthread_port::modules(source) {
+        for module in uthread_port::modules(source, &dependency.features) {
             let place = place_of(&module, path, path == &dependency.root);
             let of_its_kind = if module.is_left_out {
                 &mut left_out

@@ -354,6 +354,23 @@ mod imp;
 }
 
 #[test]
+fn code_for_features_that_a_crate_does_not_have_is_left_out() {
+    let source =
+        "#[cfg(feature = \"on\")]\nuse std::fs::read;\n#[cfg(feature = \"off\")]\nmod off;";
+    let off = "use std::thread::park;";
+    let program = program_of(&[(
+        "featured",
+        "[features]\ndefault = [\"on\"]\non = []\noff = []",
+        &[("src/lib.rs", source), ("src/off.rs", off)],
+    )]);
+    let expected = [
+        "featured 1.0.0 std::fs at src/lib.rs:2",
+        "works as it is: 0 of 1; starts threads, whose calls are no fibers': 0",
+    ];
+    assert_eq!(lines_about_crates(&program), expected);
+}
+
+#[test]
 fn the_lock_file_is_left_as_it_is() {
     let program = program_of(&[("near", "", &[("src/lib.rs", "pub fn a() {}")])]);
     let folder = program.path().join("program");
