@@ -257,7 +257,9 @@ impl Output {
             write(path, &(serde_json::to_string(plan)? + "\n"))?;
         }
         if let Some(path) = &self.html {
-            write(path, &plan.page(title, command, &facts_of_page(false)))?;
+            let mut facts = facts_of_page(false);
+            facts.push(("seed".to_owned(), load.scenario().seed.to_string()));
+            write(path, &plan.page(title, command, &facts))?;
         }
         Ok(check_said()?)
     }

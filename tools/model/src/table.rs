@@ -169,7 +169,8 @@ pub(crate) fn deviation_rows(simulated: &Simulated) -> Vec<Vec<String>> {
             let error = found.and_then(|found| found.error);
             error.map_or("-".to_owned(), |error| format!("{:+.1} %", 100.0 * error))
         });
-        std::iter::once(figure.to_owned()).chain(cells).collect()
+        let name = figure.replace("latency ", "latency of successes, ");
+        std::iter::once(name).chain(cells).collect()
     };
     let rows = most.iter().map(|deviation| row(&deviation.figure));
     std::iter::once(head.collect()).chain(rows).collect()

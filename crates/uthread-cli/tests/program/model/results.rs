@@ -174,6 +174,10 @@ fn a_plan_names_the_fewest_threads() {
     assert_eq!(json["fewest"], 60);
     let page = read("a.html");
     assert!(page.contains("60 threads keep p99 within") && page.matches("<svg").count() == 2);
+    assert!(
+        page.contains("<dt>seed</dt> <dd>0"),
+        "the seed of the calls"
+    );
     let command = "uthread model plan --p99 61ms -l 60ms --html a.html --json a.json";
     check_facts(&page, command);
 }
