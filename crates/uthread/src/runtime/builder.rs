@@ -206,9 +206,9 @@ impl Builder {
     ///     std::thread::sleep(Duration::from_millis(100));
     ///     waits.join().unwrap();
     /// });
-    /// let stall = stalls.recv().unwrap();
-    /// assert_eq!(stall.name.as_deref(), Some("main"));
-    /// assert!(stall.duration >= Duration::from_millis(10));
+    /// // Another may be that of a worker that had to wait for a CPU.
+    /// let stall = stalls.iter().find(|stall| stall.name.as_deref() == Some("main"));
+    /// assert!(stall.unwrap().duration >= Duration::from_millis(10));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
@@ -238,14 +238,13 @@ impl Builder {
     /// let builder = uthread::Runtime::builder().workers(1);
     /// let runtime = builder.sample_delays(Duration::from_millis(1)).build()?;
     /// runtime.run(|| {
-    ///     // Keeps the worker busy, and lets others run.
-    ///     let begin = std::time::Instant::now();
-    ///     while begin.elapsed() < Duration::from_millis(50) {
+    ///     // Keeps the worker busy, and lets others run, until a probe was taken.
+    ///     while runtime.metrics().total().delays.count == 0 {
     ///         uthread::yield_now();
     ///     }
     /// });
     /// let delays = runtime.metrics().total().delays;
-    /// assert!(delays.count > 0 && delays.max <= Duration::from_secs(60));
+    /// assert!(delays.max <= Duration::from_secs(60));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
