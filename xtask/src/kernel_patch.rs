@@ -36,6 +36,8 @@ const REPORT: &str = "docs/results/kernel-patch.md";
 /// The program that tests, and its profile: it also measures.
 const GUEST: &str = "uthread-kernel-guest";
 const GUEST_PROFILE: &str = "release";
+/// Lets the library use the flag of the patches.
+const GUEST_FLAGS: &str = "--cfg uthread_urgent";
 
 /// Folders that the program mounts file systems on.
 const FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -98,7 +100,7 @@ pub(crate) fn run(root: &Path) -> io::Result<bool> {
 
 /// Packs the file system of the guest: the program, as the first process, with its libraries.
 fn pack(root: &Path) -> io::Result<Vec<u8>> {
-    let program = programs::only(root, GUEST_PROFILE, GUEST)?.file;
+    let program = programs::only(root, GUEST_PROFILE, GUEST, GUEST_FLAGS)?.file;
     let mut cpio = Cpio::default();
     for folder in FOLDERS {
         cpio.folder(folder);

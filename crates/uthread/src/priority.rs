@@ -33,9 +33,7 @@
 //!   yield then.
 //! - The requests of one flush: a worker submits the requests of its fibers together, now and then,
 //!   and urgent ones come before normal ones, and those before background ones. The requests of one
-//!   [`submit_all`](crate::ring::submit_all) stay together. With [kernel
-//!   polling](crate::Builder::kernel_polling), on a kernel with the patches of this repository,
-//!   urgent requests also overtake those of earlier flushes that the kernel has not taken.
+//!   [`submit_all`](crate::ring::submit_all) stay together.
 //! - Reads and writes of files, in the queue of the disk: they carry an I/O priority of the
 //!   class *best effort*, 0 if urgent and 7 if background, which the schedulers BFQ and mq-deadline
 //!   respect. Normal ones have the I/O priority of the process, see `ionice(1)`.

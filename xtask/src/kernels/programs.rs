@@ -42,9 +42,10 @@ pub(super) fn build(root: &Path) -> io::Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// Builds the only program of a package.
-pub(crate) fn only(root: &Path, profile: &str, package: &str) -> io::Result<Program> {
-    let mut programs = built(&mut cargo(root, profile, package, &["build"]))?;
+/// Builds the only program of a package, with these flags of the compiler.
+pub(crate) fn only(root: &Path, profile: &str, package: &str, flags: &str) -> io::Result<Program> {
+    let mut build = cargo(root, profile, package, &["build"]);
+    let mut programs = built(build.env("RUSTFLAGS", flags))?;
     let program = programs.pop();
     program.ok_or_else(|| io::Error::other(format!("{package} has no program")))
 }

@@ -95,6 +95,7 @@ impl Cancellations {
     }
 
     /// Returns `true` if the operation was cancelled and has not ended.
+    #[cfg(uthread_urgent)]
     pub(super) fn is_awaited(&self, token: Token) -> bool {
         self.lock().awaited.contains(&token)
     }

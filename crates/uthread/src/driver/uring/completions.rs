@@ -73,6 +73,7 @@ impl Completions for UringCompletions {
                 UserData::Entry(target) => ring.complete(target, &entry, complete),
                 UserData::Cancel(target) => ring.answer_cancel(target, entry.result()),
                 UserData::Wake => woken = true,
+                #[cfg(uthread_urgent)]
                 UserData::UrgentTest => {
                     if let Some(urgent) = &ring.urgent {
                         urgent.on_test(entry.result());
@@ -113,12 +114,11 @@ impl Ring {
                     more: cqueue::more(flags),
                     buffer: cqueue::buffer_select(flags),
                 };
-                return match &self.urgent {
-                    None => self.hand_out(token, completion, complete),
-                    Some(urgent) => {
-                        self.hand_out_unless_refused(urgent, token, completion, complete);
-                    }
-                };
+                #[cfg(uthread_urgent)]
+                if let Some(urgent) = &self.urgent {
+                    return self.hand_out_unless_refused(urgent, token, completion, complete);
+                }
+                return self.hand_out(token, completion, complete);
             }
             Target::Raw {
                 operation,

@@ -15,6 +15,7 @@ mod registered;
 mod setup;
 mod start;
 mod submissions;
+#[cfg(uthread_urgent)]
 mod urgent;
 pub(super) mod user_data;
 pub(crate) mod waker;
@@ -42,34 +43,24 @@ use self::devices::Devices;
 use self::raw::Raws;
 use self::registered::Registered;
 use self::submissions::{PendingSubmissions, Submissions};
+#[cfg(uthread_urgent)]
 use self::urgent::UrgentEntries;
 use self::user_data::UserData;
 use self::waker::Waker;
 use super::native;
 use super::send_batcher::SendBatcher;
-use super::{Counts, Driver, FLUSH_TIME_MAX, Pair, Start, Token, Wake};
+use super::{Counts, Driver, Pair, Start, Token, Wake};
 use crate::op::Operation;
 use crate::op::net::SocketOperation;
 use crate::priorities::Priority;
 use crate::resource::buffer_group::BufferGroup;
 use crate::resource::registration::Registration;
-pub(crate) use setup::is_refusal;
+pub(crate) use setup::{Options, is_refusal};
 
 /// Maximum number of additional enters while deferred work is pending after a wait. Each runs about
 /// 20 completions, so 8 fill a scheduler round, and a flood of completions does not delay the
 /// fibers.
 const EXTRA_ENTERS_MAX: usize = 8;
-
-/// The options of a runtime for its rings.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Options {
-    /// `true` if completions arrive without the worker, for others to reap.
-    pub(crate) shared: bool,
-    /// How long a kernel thread polls for submissions before it sleeps, if there is to be one.
-    pub(crate) kernel_polling: Option<Duration>,
-    /// `true` if devices are polled for completions.
-    pub(crate) io_polling: bool,
-}
 
 /// The submitting end of one worker's ring.
 pub(crate) struct Uring {
@@ -99,6 +90,7 @@ struct Ring {
     connections: Option<Connections>,
     cancellations: Cancellations,
     /// `None` if the ring does not use the flag of urgent entries.
+    #[cfg(uthread_urgent)]
     urgent: Option<UrgentEntries>,
     /// `true` if a wake-up was reaped, so that the request that listens for the next must be
     /// renewed. Relaxed: reaping is locked against the wait of the other end (`Reactor`), which
@@ -131,9 +123,15 @@ pub(crate) fn make_with_eventfd() -> io::Result<Pair> {
 /// `PermissionDenied`, `ENOSYS`, `ENOMEM` or any other error with which the kernel refuses all
 /// kinds of rings, with a remedy in the message.
 fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
-    let (mut io, mode, refusal) = setup::ring_for(options)?;
-    let urgent = UrgentEntries::of(&mut io)?;
-    assemble(options, io, (mode, refusal), urgent)
+    let ring = setup::ring_for(options)?;
+    #[cfg(uthread_urgent)]
+    let (ring, urgent) = UrgentEntries::of(ring)?;
+    assemble(
+        options,
+        ring,
+        #[cfg(uthread_urgent)]
+        urgent,
+    )
 }
 
 /// Makes both ends of a new ring.
@@ -143,12 +141,12 @@ fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
 /// `EMFILE` if the process has no free descriptor.
 fn assemble(
     options: Options,
-    io: IoUring,
-    (mode, refusal): (setup::Mode, Option<io::Error>),
-    urgent: Option<UrgentEntries>,
+    (io, mode, refusal): setup::Made,
+    #[cfg(uthread_urgent)] urgent: Option<UrgentEntries>,
 ) -> io::Result<(Uring, UringCompletions)> {
     let waker = Waker::new(&io)?;
     let mut notes = String::new();
+    #[cfg(uthread_urgent)]
     if urgent.is_some() {
         notes.push_str(", urgent entries overtake");
     }
@@ -156,11 +154,10 @@ fn assemble(
         let _ = write!(notes, ", kernel polling refused: {refusal}");
     }
     let devices = options.io_polling.then(Devices::new);
-    match &devices {
-        None => {}
-        Some(Ok(_)) => notes.push_str(", I/O polling"),
-        Some(Err(refusal)) => {
-            let _ = write!(notes, ", I/O polling refused: {refusal}");
+    if let Some(devices) = &devices {
+        notes.push_str(", I/O polling");
+        if let Err(refusal) = devices {
+            let _ = write!(notes, " refused: {refusal}");
         }
     }
     let is_own = mode == setup::Mode::Deferred;
@@ -170,6 +167,7 @@ fn assemble(
         raws: Raws::default(),
         connections: is_own.then(Connections::new).transpose()?,
         cancellations: Cancellations::default(),
+        #[cfg(uthread_urgent)]
         urgent,
         woken: AtomicBool::new(true),
     });
@@ -429,9 +427,9 @@ impl Driver for Uring {
     }
 
     fn flush_within(&self) -> Option<Duration> {
-        let urgent = self.ring.urgent.as_ref();
-        if urgent.is_some_and(UrgentEntries::is_any_refused) {
-            return Some(FLUSH_TIME_MAX);
+        #[cfg(uthread_urgent)]
+        if (self.ring.urgent.as_ref()).is_some_and(UrgentEntries::is_any_refused) {
+            return Some(super::FLUSH_TIME_MAX);
         }
         self.send_batcher
             .flush_within(self.submissions.unpublished())
@@ -447,6 +445,7 @@ impl Driver for Uring {
             .end_round(Instant::now, native::preemptions);
         self.poll_devices();
         self.listen();
+        #[cfg(uthread_urgent)]
         self.resubmit_refused();
         self.forget_retired();
         self.push_cancellations();
@@ -475,9 +474,10 @@ impl Driver for Uring {
             .end_round(Instant::now, native::preemptions);
         self.forget_retired();
         let woken = self.listen();
-        let is_any_refused = self.resubmit_refused();
+        #[cfg(uthread_urgent)]
+        let woken = self.resubmit_refused() || woken;
         let pause = self.push_cancellations();
-        let is_busy = woken || is_any_refused || self.ask(Connections::has_results);
+        let is_busy = woken || self.ask(Connections::has_results);
         let may_sleep = !is_busy && pause != Some(Duration::ZERO);
         let timeout = timeout.into_iter().chain(pause).min();
         if self.ask(Connections::has_waiting) {

@@ -26,7 +26,7 @@ pub(crate) struct Findings {
 /// Name, usage, replacement, and a test on a ring with a worker's setup.
 type Question = (&'static str, Usage, &'static str, fn(&Uring) -> bool);
 
-const FEATURES: [Question; 17] = [
+const FEATURES: [Question; 16] = [
     (
         "queues of full size",
         Usage::Used,
@@ -56,12 +56,6 @@ const FEATURES: [Question; 17] = [
         Usage::OnRequest,
         "workers enter the kernel",
         |_| setup::ring(&[Mode::polled(Duration::ZERO)]).is_ok(),
-    ),
-    (
-        "urgent entries (kernel patch)",
-        Usage::OnRequest,
-        "the order of each flush",
-        |_| trial::urgent_entries(),
     ),
     (
         "I/O polling (IOPOLL)",

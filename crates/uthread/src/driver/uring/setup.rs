@@ -6,7 +6,6 @@ use std::{fmt, io, thread};
 use io_uring::{Builder, IoUring, cqueue, opcode, squeue};
 use rustix::io::Errno;
 
-use super::Options;
 use crate::resource::standard;
 
 /// Size of the submission queue: about as many entries as a scheduler round submits. A full queue
@@ -78,13 +77,27 @@ impl Mode {
     }
 }
 
+/// The options of a runtime for its rings.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Options {
+    /// `true` if completions arrive without the worker, for others to reap.
+    pub(crate) shared: bool,
+    /// How long a kernel thread polls for submissions before it sleeps, if there is to be one.
+    pub(crate) kernel_polling: Option<Duration>,
+    /// `true` if devices are polled for completions.
+    pub(crate) io_polling: bool,
+}
+
+/// A ring, its mode, and the error with which the kernel has refused to poll for submissions.
+pub(super) type Made = (IoUring, Mode, Option<io::Error>);
+
 /// Creates a ring with the given options. Also returns the kernel's error if it refuses to poll for
 /// submissions; the ring does not poll then.
 ///
 /// # Errors
 ///
 /// The errors of [`ring`].
-pub(super) fn ring_for(options: Options) -> io::Result<(IoUring, Mode, Option<io::Error>)> {
+pub(super) fn ring_for(options: Options) -> io::Result<Made> {
     let mut refusal = None;
     if let Some(idle) = options.kernel_polling {
         match ring_when_there_is_memory(&[Mode::polled(idle)]) {

@@ -144,7 +144,7 @@ impl Uring {
             return Start::Full;
         }
         let entry = with_token(encode::multishot(operation, &self.registered), token);
-        // Not as a single entry: its operation lives until the flush, and so is not submitted
+        // Not marked as urgent: its operation lives until the flush, and so cannot be submitted
         // again. SAFETY: promised by the caller.
         unsafe { self.submissions.push([&entry]) };
         Start::Pending
@@ -196,11 +196,11 @@ impl Uring {
     /// The memory that the entry points to remains valid until the completion.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn push(&mut self, entry: Entry, token: Token) {
+        let entry = with_token(entry, token);
+        #[cfg(uthread_urgent)]
+        let entry = self.marked(entry, token);
         // SAFETY: promised by the caller.
-        unsafe {
-            self.submissions
-                .push_single(with_token(entry, token), token)
-        };
+        unsafe { self.submissions.push([&entry]) };
     }
 
     pub(super) fn has_room(&mut self, entries: usize) -> bool {

@@ -17,7 +17,6 @@ use io_uring::squeue::Entry;
 use io_uring::{EnterFlags, SubmissionQueue};
 
 use super::Ring;
-use crate::driver::Token;
 use crate::priorities::{ByPriority, Priority};
 
 /// The submission queue of one ring, used only by its owner.
@@ -116,23 +115,6 @@ impl Submissions {
                 "the queue has room, as the driver has checked"
             );
         }
-    }
-
-    /// Adds the only entry of an operation like [`push`](Submissions::push).
-    ///
-    /// # Safety
-    ///
-    /// The contract of [`push`](Submissions::push). The operation may be submitted again before its
-    /// completion is handed out.
-    #[allow(unsafe_code, reason = "the kernel gets pointers")]
-    pub(super) unsafe fn push_single(&mut self, mut entry: Entry, token: Token) {
-        if self.priority == Priority::Urgent
-            && let Some(urgent) = &self.ring.urgent
-        {
-            entry = urgent.mark(entry, token);
-        }
-        // SAFETY: promised by the caller.
-        unsafe { self.push([&entry]) };
     }
 
     /// Adds an entry like [`push`](Submissions::push), after all that have gathered, as it refers

@@ -9,6 +9,7 @@ mod cancelled;
 mod disk;
 mod gathered;
 mod priorities;
+#[cfg(uthread_urgent)]
 mod urgent;
 
 use std::io::PipeReader;

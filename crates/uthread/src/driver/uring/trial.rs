@@ -14,7 +14,6 @@ use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 
 use super::setup;
-use super::urgent::UrgentEntries;
 
 /// A request that completes at all completes at once.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -32,13 +31,6 @@ pub(super) fn registered_buffers() -> bool {
 
 pub(super) fn buffer_ring() -> bool {
     succeeds(|ring| Buffers::new().lend(ring))
-}
-
-/// Tests the flag on a ring with kernel polling, as others do not use it.
-pub(super) fn urgent_entries() -> bool {
-    let ring = setup::ring(&[setup::Mode::polled(Duration::ZERO)]);
-    ring.and_then(|(mut ring, _)| UrgentEntries::of(&mut ring))
-        .is_ok_and(|urgent| urgent.is_some())
 }
 
 /// Tests multishot accepts: a kernel without them refuses the request; a kernel with them waits for

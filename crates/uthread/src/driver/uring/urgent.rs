@@ -1,5 +1,7 @@
 //! Entries that the kernel issues before others, where it has the flag of the patches in `kernel`.
 //!
+//! Compiled with `--cfg uthread_urgent` only: Linux may give the bit of the flag another meaning.
+//!
 //! A flush publishes entries in the order of their priorities. But what earlier flushes have
 //! published, and a polling kernel thread has not taken yet, only the kernel can order. So rings
 //! with kernel polling use the flag for single entries of urgent operations, if a request at their
@@ -20,8 +22,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
+use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
-use io_uring::{IoUring, opcode};
 use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 
@@ -57,14 +59,16 @@ struct State {
 }
 
 impl UrgentEntries {
-    /// Tests the flag on a new ring. Returns `None` if the ring does not use it.
+    /// Tests the flag on a new ring. Returns the ring, and `None` if it does not use the flag.
     ///
     /// # Errors
     ///
     /// Any error that `io_uring_enter(2)` reports.
-    pub(super) fn of(ring: &mut IoUring) -> io::Result<Option<UrgentEntries>> {
-        let may_use = ring.params().is_setup_sqpoll() && setup::complete(ring, &test())? == 0;
-        Ok(may_use.then(|| UrgentEntries::refused_by(Errno::PERM)))
+    pub(super) fn of(mut ring: setup::Made) -> io::Result<(setup::Made, Option<UrgentEntries>)> {
+        let io = &mut ring.0;
+        let may_use = io.params().is_setup_sqpoll() && setup::complete(io, &test())? == 0;
+        let urgent = may_use.then(|| UrgentEntries::refused_by(Errno::PERM));
+        Ok((ring, urgent))
     }
 
     /// Uses the flag until entries fail with this error.
@@ -140,6 +144,16 @@ fn test() -> Entry {
 }
 
 impl Uring {
+    /// Adds the flag to the entry of an operation if it is urgent and the ring uses the flag.
+    pub(super) fn marked(&self, entry: Entry, token: Token) -> Entry {
+        match &self.ring.urgent {
+            Some(urgent) if self.submissions.priority() == Priority::Urgent => {
+                urgent.mark(entry, token)
+            }
+            _ => entry,
+        }
+    }
+
     /// Submits operations again that were refused for the flag. Returns `true` if some are left,
     /// for lack of room.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]

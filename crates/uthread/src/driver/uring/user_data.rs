@@ -5,7 +5,7 @@
 //!           0   c   .. the token of an operation ..
 //!           1   c   0  .. operation ..  entry     an entry of a raw operation
 //!           1   1   1  .. ones ..                 a wake-up
-//!           1   1   1  .. ones ..              0  a test of the flag of urgent entries
+//!           1   1   1  .. ones ..              0  a test of the flag of urgent entries (`uthread_urgent`)
 //! ```
 //!
 //! The bit `c` marks a request to cancel the entry that the other bits identify.
@@ -15,6 +15,7 @@ use crate::driver::Token;
 const OWN: u64 = 1 << 63;
 const CANCEL: u64 = 1 << 62;
 const WAKE: u64 = u64::MAX;
+#[cfg(uthread_urgent)]
 const URGENT_TEST: u64 = WAKE - 1;
 const RAW_OPERATION_SHIFT: u32 = 16;
 
@@ -37,6 +38,7 @@ pub(super) enum UserData {
     /// A wake-up from another thread.
     Wake,
     /// The completion of a request that tests the flag of urgent entries.
+    #[cfg(uthread_urgent)]
     UrgentTest,
 }
 
@@ -46,17 +48,19 @@ impl UserData {
             UserData::Entry(target) => target.encode(),
             UserData::Cancel(target) => CANCEL | target.encode(),
             UserData::Wake => WAKE,
+            #[cfg(uthread_urgent)]
             UserData::UrgentTest => URGENT_TEST,
         }
     }
 
     #[inline]
     pub(super) fn decode(bits: u64) -> UserData {
-        if bits >= URGENT_TEST {
-            return match bits {
-                WAKE => UserData::Wake,
-                _ => UserData::UrgentTest,
-            };
+        if bits == WAKE {
+            return UserData::Wake;
+        }
+        #[cfg(uthread_urgent)]
+        if bits == URGENT_TEST {
+            return UserData::UrgentTest;
         }
         let target = Target::decode(bits & !CANCEL);
         match bits & CANCEL {
@@ -121,7 +125,9 @@ mod tests {
         let entries = TARGETS.map(UserData::Entry);
         let cancels = TARGETS.map(UserData::Cancel);
         let all = entries.into_iter().chain(cancels);
-        all.chain([UserData::Wake, UserData::UrgentTest]).collect()
+        #[cfg(uthread_urgent)]
+        let all = all.chain([UserData::UrgentTest]);
+        all.chain([UserData::Wake]).collect()
     }
 
     #[test]

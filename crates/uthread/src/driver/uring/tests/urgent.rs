@@ -31,7 +31,7 @@ fn ring_with_flag(shared: bool) -> Option<(Uring, UringCompletions)> {
     }
     // A kernel that does not have the flag refuses it by this error.
     let urgent = UrgentEntries::refused_by(Errno::INVAL);
-    Some(assemble(options, io, (mode, None), Some(urgent)).unwrap())
+    Some(assemble(options, (io, mode, None), Some(urgent)).unwrap())
 }
 
 fn urgent(ring: &Uring) -> &UrgentEntries {
