@@ -359,6 +359,7 @@ impl<'a> Scan<'a> {
         match self.tokens.text(at + 2) {
             "{" => self.around.push((name, self.group(at + 2).end)),
             ";" => {
+                self.modules_by_condition(at);
                 let named = self.named_path(at);
                 let is_named = named.is_some();
                 let around = self.around.iter().map(|(around, _)| around.as_str());
@@ -376,11 +377,35 @@ impl<'a> Scan<'a> {
 
     /// Returns the value of the attribute `path` before a token, if there is one.
     fn named_path(&self, item: usize) -> Option<String> {
-        let is_end = |index: &usize| [";", "}"].contains(&self.tokens.text(*index));
-        let begin = (0..item).rfind(is_end).map_or(0, |end| end + 1);
         let is_path = |index: &usize| self.tokens.starts_with(*index, &["[", "path", "="]);
-        let value = self.tokens.text((begin..item).find(is_path)? + 3);
+        let value = self.tokens.text(self.before_item(item).find(is_path)? + 3);
         Some(value.trim_matches('"').to_owned())
+    }
+
+    /// Adds the files that the attributes `cfg_attr` before a token name.
+    fn modules_by_condition(&mut self, item: usize) {
+        for at in self.before_item(item) {
+            if !self.tokens.starts_with(at, &["[", "cfg_attr", "("]) {
+                continue;
+            }
+            let mut inside = self.group(at + 2);
+            let is_path = |index: &usize| self.tokens.starts_with(*index, &["path", "="]);
+            let Some(path) = inside.find(is_path) else {
+                continue;
+            };
+            let is_met = conditions::is_met(&self.tokens, self.features, at + 3);
+            self.modules.push(Module {
+                path: self.tokens.text(path + 2).trim_matches('"').to_owned(),
+                is_named: true,
+                is_left_out: item < self.left_out_to || is_met == Some(false),
+            });
+        }
+    }
+
+    /// Returns the tokens from the end of the item before.
+    fn before_item(&self, item: usize) -> Range<usize> {
+        let is_end = |index: &usize| [";", "}"].contains(&self.tokens.text(*index));
+        (0..item).rfind(is_end).map_or(0, |end| end + 1)..item
     }
 
     /// Records the thread-locals that an implementation of `Drop` names.
@@ -548,7 +573,9 @@ mod tests {
     fn modules_in_other_files_have_a_path_and_a_condition() {
         let source = "mod a;\n#[cfg(test)]\nmod b;\npub mod c { pub(crate) mod d; }\nmod e;\n\
                       #[cfg(windows)]\n#[path = \"f_windows.rs\"]\nmod f;\n#[cfg(unix)]\n\
-                      #[path = \"f_unix.rs\"]\nmod f;";
+                      #[path = \"f_unix.rs\"]\nmod f;\n\
+                      #[cfg_attr(unix, path = \"g_unix.rs\")]\n\
+                      #[cfg_attr(not(unix), path = \"g_other.rs\")]\nmod g;";
         let found: Vec<_> = modules(source, &[])
             .into_iter()
             .map(|module| (module.path, module.is_named, module.is_left_out))
@@ -560,6 +587,9 @@ mod tests {
             ("e", false, false),
             ("f_windows.rs", true, true),
             ("f_unix.rs", true, false),
+            ("g_unix.rs", true, false),
+            ("g_other.rs", true, true),
+            ("g", false, false),
         ];
         let expected =
             expected.map(|(path, is_named, is_left_out)| (path.to_owned(), is_named, is_left_out));
