@@ -45,6 +45,7 @@ pub use options::Options;
 pub use tally::{Latencies, PERCENTILES, Report};
 pub use technique::Technique;
 pub use test_files::TestFiles;
+pub use usage::cpu_of_children;
 pub use uthread_report::Unavailable;
 
 use scenario::Scenario;

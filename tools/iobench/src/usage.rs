@@ -1,11 +1,9 @@
-//! The resources that this process has used until some time.
+//! The resources that this process, and those that it has started, have used until some time.
 
 use std::fs;
 use std::io;
-use std::time::Instant;
-
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
+use std::mem;
+use std::time::{Duration, Instant};
 
 /// Time, and the resources of this process, with the kernel's threads that work for it.
 #[derive(Clone, Copy, Debug)]
@@ -21,19 +19,49 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn now() -> io::Result<Meter> {
-        let usage = getrusage(UsageWho::RUSAGE_SELF)?;
-        let us = |time: TimeVal| time.tv_sec() as f64 * 1e6 + time.tv_usec() as f64;
-        let involuntary = usage.involuntary_context_switches();
-        let switches = usage.voluntary_context_switches() + involuntary;
+        let usage = usage_of(libc::RUSAGE_SELF)?;
+        let us = |time| duration(time).as_secs_f64() * 1e6;
+        let involuntary = usage.ru_nivcsw;
+        let switches = usage.ru_nvcsw + involuntary;
         Ok(Meter {
             at: Instant::now(),
-            usr_us: us(usage.user_time()),
-            sys_us: us(usage.system_time()),
+            usr_us: us(usage.ru_utime),
+            sys_us: us(usage.ru_stime),
             context_switches: switches as f64,
             involuntary_switches: involuntary as f64,
             max_rss_mib: max_rss_mib()?,
         })
     }
+}
+
+/// Returns the CPU time of the processes that this one has started, and whose end it has seen.
+///
+/// ```
+/// assert!(std::process::Command::new("true").status().unwrap().success());
+/// assert!(!uthread_iobench::cpu_of_children().unwrap().is_zero());
+/// ```
+///
+/// # Errors
+///
+/// The errors of `getrusage(2)`.
+pub fn cpu_of_children() -> io::Result<Duration> {
+    let usage = usage_of(libc::RUSAGE_CHILDREN)?;
+    Ok(duration(usage.ru_utime) + duration(usage.ru_stime))
+}
+
+#[allow(unsafe_code, reason = "getrusage, which `rustix` does not offer")]
+fn usage_of(whom: libc::c_int) -> io::Result<libc::rusage> {
+    // SAFETY: all fields are numbers, for which zero is valid.
+    let mut usage = unsafe { mem::zeroed() };
+    // SAFETY: the call writes the usage.
+    match unsafe { libc::getrusage(whom, &raw mut usage) } {
+        0 => Ok(usage),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
 }
 
 /// Returns the peak of resident memory. That of `getrusage` would include the parent's: it survives

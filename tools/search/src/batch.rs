@@ -3,10 +3,9 @@
 //! A chain of requests for such a file is handed from thread to thread by the kernel, and wakes the
 //! worker for each file. A thread that opens, reads and closes some files in turn wakes it once.
 
+use std::ffi::c_long;
 use std::io::{self, Read};
-
-use nix::errno::Errno;
-use nix::sys::resource::{UsageWho, getrusage};
+use std::mem;
 
 use crate::contents;
 use crate::directory::FileEntry;
@@ -45,6 +44,12 @@ fn read_once(entry: &FileEntry, buffer: &mut [u8]) -> io::Result<usize> {
 
 /// Returns the number of times that the thread has waited. The time that it takes tells less: other
 /// threads may have the CPUs.
-fn waits() -> Result<i64, Errno> {
-    getrusage(UsageWho::RUSAGE_THREAD).map(|usage| usage.voluntary_context_switches())
+#[allow(unsafe_code, reason = "getrusage, which `rustix` does not offer")]
+fn waits() -> c_long {
+    // SAFETY: all fields are numbers, for which zero is valid.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    // A failure leaves zeros: then none is known.
+    // SAFETY: the call writes the usage.
+    let _ = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    usage.ru_nvcsw
 }

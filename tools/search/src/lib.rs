@@ -6,8 +6,6 @@
 //! take directories and files from a common queue, and each waits for its own file only. The README
 //! has the structure.
 
-#![forbid(unsafe_code)]
-
 mod options;
 mod plan;
 

@@ -10,10 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
 use serde_json::Value;
-use uthread_iobench::run_fio;
+use uthread_iobench::{cpu_of_children, run_fio};
 use uthread_report::Unavailable;
 use uthread_report::measure::Taken;
 use uthread_report::measure::quiet::Window;
@@ -161,11 +159,11 @@ pub(crate) fn study(measuring: &Measuring, args: &SearchArgs) -> Result<Study> {
             let usage = window.close()?;
             return Ok(Taken { figures, usage });
         }
-        let before = cpu_ms()?;
+        let before = cpu_of_children()?;
         let begin = Instant::now();
         run(&mut command())?;
         let elapsed = begin.elapsed();
-        let cpu_ms = cpu_ms()? - before;
+        let cpu = cpu_of_children()? - before;
         let usage = window.close()?;
         let calls = match cell.round {
             0 => count_calls(&command())?.map(|calls| calls as f64 / subject.files as f64),
@@ -173,7 +171,7 @@ pub(crate) fn study(measuring: &Measuring, args: &SearchArgs) -> Result<Study> {
         };
         let figures = vec![
             elapsed.as_secs_f64() * 1e3,
-            cpu_ms,
+            cpu.as_secs_f64() * 1e3,
             calls.unwrap_or(f64::NAN),
         ];
         Ok(Taken { figures, usage })
@@ -386,13 +384,6 @@ fn read_by_fio(fio: &Program, searched: &[Searched; 3]) -> Result<f64> {
     let report = run_fio(&mut command)?;
     let time = report.pointer("/jobs/0/read/runtime");
     time.and_then(Value::as_f64).context("fio reported no time")
-}
-
-/// Returns the CPU time of all searches so far.
-fn cpu_ms() -> Result<f64> {
-    let used = getrusage(UsageWho::RUSAGE_CHILDREN).context("read the CPU time")?;
-    let ms = |time: TimeVal| time.tv_sec() as f64 * 1e3 + time.tv_usec() as f64 / 1e3;
-    Ok(ms(used.user_time()) + ms(used.system_time()))
 }
 
 /// Counts the system calls of a search. A shell waits for a line, so that the counters are there
