@@ -3,7 +3,7 @@
 
 use std::io;
 
-use uthread_load::SplitMix;
+use fastrand::Rng;
 
 use crate::walk::Request;
 
@@ -14,10 +14,8 @@ const NUMBER_BYTES: usize = 8;
 const LAST: usize = BLOCK_BYTES - NUMBER_BYTES;
 
 /// Fills a block of a new file.
-pub(crate) fn fill(block: u64, random: &mut SplitMix, bytes: &mut [u8]) {
-    for word in bytes.chunks_exact_mut(NUMBER_BYTES) {
-        word.copy_from_slice(&random.next().to_le_bytes());
-    }
+pub(crate) fn fill(block: u64, random: &mut Rng, bytes: &mut [u8]) {
+    random.fill(bytes);
     number(block, bytes);
 }
 
@@ -70,7 +68,7 @@ mod tests {
     #[test]
     fn a_wrong_block_is_found() {
         let mut bytes = vec![0; BLOCK_BYTES];
-        fill(7, &mut SplitMix::new(1), &mut bytes);
+        fill(7, &mut Rng::with_seed(1), &mut bytes);
         let read = |block, count, bytes: &[u8]| check(Request::Read(block), Ok(count), bytes);
         assert!(read(7, BLOCK_BYTES, &bytes).is_ok());
         assert!(read(8, BLOCK_BYTES, &bytes).is_err());
@@ -98,7 +96,7 @@ mod tests {
 
     #[test]
     fn blocks_have_nothing_in_common() {
-        let mut random = SplitMix::new(1);
+        let mut random = Rng::with_seed(1);
         let [mut first, mut second] = [vec![0; BLOCK_BYTES], vec![0; BLOCK_BYTES]];
         fill(0, &mut random, &mut first);
         fill(1, &mut random, &mut second);

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
+use fastrand::Rng;
 use rustix::fs::{Advice, OFlags, fadvise, major, minor};
 use signal_hook::consts::SIGXFSZ;
 use uthread::fs::{AlignedBuffer, tempfile_in};
-use uthread_load::SplitMix;
 use uthread_report::results::Facts;
 use uthread_report::{Unavailable, tell};
 
@@ -207,7 +207,7 @@ fn check_direct(file: &File, dir: &Path) -> Result<()> {
 
 /// Writes all blocks, unless `stop` is set meanwhile.
 fn write(mut file: &File, blocks: u64, seed: u64, stop: &AtomicBool) -> io::Result<()> {
-    let mut random = SplitMix::new(seed);
+    let mut random = Rng::with_seed(seed);
     let mut bytes = vec![0; WRITE_BYTES];
     let mut block = 0;
     while block < blocks && !stop.load(Ordering::Relaxed) {

@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
 use uthread::{Driver, Runtime, priority, try_scope};
-use uthread_load::SplitMix;
 use uthread_report::Unavailable;
 use uthread_report::measure::Taken;
 use uthread_report::measure::quiet::Usage;
@@ -108,7 +108,7 @@ impl Trial {
     fn run(&self, cell: Cell) -> Result<Taken> {
         let has_priorities = cell.subject == 0;
         let zero = File::open("/dev/zero").context("open /dev/zero")?;
-        let mut random = SplitMix::new(self.seed.wrapping_add(cell.round as u64));
+        let mut random = Rng::with_seed(self.seed.wrapping_add(cell.round as u64));
         let mut recorder = Recorder::start()?;
         let (mut entries, mut wrong, mut calls) = (0, 0, 0);
         for number in 0..self.batches {

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use uthread_load::SplitMix;
+use fastrand::Rng;
 
 use crate::load::{Load, Pattern};
 
@@ -16,7 +16,7 @@ pub(crate) const READS_PERCENT: u64 = 70;
 pub(crate) const WRITES_PER_SYNC: u64 = 32;
 /// Requests of a mixed load from one sync to the next, with [`WRITES_PER_SYNC`] writes among them.
 const REQUESTS_PER_SYNC: u64 = WRITES_PER_SYNC * 100 / (100 - READS_PERCENT) + 1;
-/// Step of the state of [`SplitMix`], so that its numbers can be found by their index.
+/// An odd number without a pattern, which spreads the seeds of successive requests.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// One request, by the number of its block.
@@ -63,18 +63,17 @@ impl Walk {
     }
 
     fn at(&self, index: u64) -> Request {
-        let mut random = SplitMix::new(self.seed.wrapping_add(index.wrapping_mul(STEP)));
+        let mut random = Rng::with_seed(self.seed.wrapping_add(index.wrapping_mul(STEP)));
         match self.pattern {
             Pattern::Sequential => Request::Read(index % self.blocks),
             Pattern::Random
             | Pattern::KeyValue
             | Pattern::UrgentReads(_)
-            | Pattern::UrgentEchoes(_) => Request::Read(random.next() % self.blocks),
+            | Pattern::UrgentEchoes(_) => Request::Read(random.u64(..self.blocks)),
             Pattern::Mixed if index % REQUESTS_PER_SYNC == REQUESTS_PER_SYNC - 1 => Request::Sync,
             Pattern::Mixed => {
-                let drawn = random.next();
-                let block = drawn % self.blocks;
-                if (drawn >> 40) % 100 < READS_PERCENT {
+                let block = random.u64(..self.blocks);
+                if random.u64(..100) < READS_PERCENT {
                     Request::Read(block)
                 } else {
                     Request::Write(block)

@@ -32,7 +32,6 @@ mod schedule;
 mod clock;
 mod failure;
 mod open_files;
-mod random;
 mod tally;
 mod usage;
 
@@ -43,7 +42,6 @@ pub use crowd::{Crowd, Stop};
 pub use failure::Kind;
 pub use open_files::raise_open_files;
 pub use plan::{Pattern, Plan};
-pub use random::SplitMix;
 pub use report::{ErrorCount, Lateness, Percentiles, Report, Saturation};
 pub use target::{Ask, Target};
 

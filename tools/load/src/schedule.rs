@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::clock::Clock;
-use crate::random::SplitMix;
+use fastrand::Rng;
 
 /// Every run sends at the same times. Each worker derives its own seeds.
 const SEED: u64 = 0x5eed;
@@ -25,7 +25,7 @@ pub(crate) fn schedule(
             length_ns: length.as_nanos() as f64,
             elapsed_ns: 0.0,
             left: count,
-            random: SplitMix::new(seed),
+            random: Rng::with_seed(seed),
         }
     };
     let seed = SEED + 2 * worker as u64;
@@ -52,7 +52,7 @@ struct Window {
     length_ns: f64,
     elapsed_ns: f64,
     left: u64,
-    random: SplitMix,
+    random: Rng,
 }
 
 impl Iterator for Window {
@@ -63,7 +63,7 @@ impl Iterator for Window {
             return None;
         }
         // The least of `left` uniform times in the rest of the window.
-        let logarithm = (1.0 - self.random.fraction()).ln();
+        let logarithm = (1.0 - self.random.f64()).ln();
         let step = -(logarithm / self.left as f64).exp_m1();
         self.elapsed_ns += (self.length_ns - self.elapsed_ns) * step;
         self.left -= 1;

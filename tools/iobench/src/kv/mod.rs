@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
+use fastrand::Rng;
 use uthread::fs::{File, OpenOptions};
 use uthread::{Runtime, try_scope};
-use uthread_load::SplitMix;
 
 use crate::blocks::BLOCK_BYTES;
 use crate::load::Load;
@@ -97,11 +97,10 @@ fn put_and_get(load: &Load, store: &Store<'_>, keys: u64, tally: &Mutex<Tally>) 
     let next = &AtomicU64::new(0);
     try_scope(|scope| {
         for fiber in 0..load.depth as u64 {
-            let mut random = SplitMix::new(load.seed.wrapping_add(fiber));
+            let mut random = Rng::with_seed(load.seed.wrapping_add(fiber));
             scope.spawn(move || {
                 while next.fetch_add(1, Ordering::Relaxed) < load.requests {
-                    let drawn = random.next();
-                    let (key, is_put) = (drawn % keys, drawn >> 63 == 0);
+                    let (key, is_put) = (random.u64(..keys), random.bool());
                     let begin = Instant::now();
                     let request = if is_put {
                         store.put(key).map(|()| Request::Write(key))?

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use uthread_load::SplitMix;
+use fastrand::Rng;
 
 use crate::blocks::BLOCK_BYTES;
 
@@ -17,10 +17,7 @@ const FACTOR: u64 = 0xff51_afd7_ed55_8ccd;
 
 /// Writes the record of a new value, which is random.
 pub(super) fn write(identity: u64, key: u64, version: u64, block: &mut [u8]) {
-    let mut random = SplitMix::new(key ^ version.rotate_left(32));
-    for word in block[VALUE].chunks_exact_mut(8) {
-        word.copy_from_slice(&random.next().to_le_bytes());
-    }
+    Rng::with_seed(key ^ version.rotate_left(32)).fill(&mut block[VALUE]);
     for (place, number) in [(KEY, key), (VERSION, version), (IDENTITY, identity)] {
         block[place].copy_from_slice(&number.to_le_bytes());
     }

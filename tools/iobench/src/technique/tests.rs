@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use fastrand::Rng;
 use tempfile::NamedTempFile;
-use uthread_load::SplitMix;
 
 use super::*;
 use crate::blocks;
@@ -16,7 +16,7 @@ const BLOCKS: u64 = 64;
 fn file() -> Option<NamedTempFile> {
     let program = std::env::current_exe().unwrap();
     let file = NamedTempFile::new_in(program.parent().unwrap()).unwrap();
-    let mut random = SplitMix::new(1);
+    let mut random = Rng::with_seed(1);
     let mut bytes = vec![0; BLOCK_BYTES];
     for block in 0..BLOCKS {
         blocks::fill(block, &mut random, &mut bytes);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use uthread_load::SplitMix;
+use fastrand::Rng;
 
 use super::tag::{Class, Tag};
 
@@ -27,16 +27,16 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Returns a batch of random length, classes and chains.
-    pub(super) fn random(number: u32, random: &mut SplitMix) -> Batch {
-        let count = ENTRIES_MIN + random.below(ENTRIES_MAX - ENTRIES_MIN + 1);
+    pub(super) fn random(number: u32, random: &mut Rng) -> Batch {
+        let count = random.usize(ENTRIES_MIN..=ENTRIES_MAX);
         let mut entries: Vec<Entry> = Vec::new();
         for index in 0..count {
-            let drawn = Class::ALL[random.below(Class::ALL.len())];
+            let drawn = Class::ALL[random.usize(..Class::ALL.len())];
             let chain = entries.last().filter(|previous| previous.is_linked);
             entries.push(Entry {
                 class: chain.map_or(drawn, |previous| previous.class),
                 // The last one has no successor.
-                is_linked: random.below(LINKED_ONE_IN) == 0 && index + 1 < count,
+                is_linked: random.usize(..LINKED_ONE_IN) == 0 && index + 1 < count,
             });
         }
         Batch { number, entries }
@@ -135,7 +135,7 @@ pub(super) mod tests {
 
     #[test]
     fn random_batches_have_all_classes_and_some_chains() {
-        let mut random = SplitMix::new(1);
+        let mut random = Rng::with_seed(1);
         let batches: Vec<Batch> = (0..100)
             .map(|number| Batch::random(number, &mut random))
             .collect();

@@ -71,7 +71,7 @@ fn in_order(batch: &Batch, places: &[(usize, usize)]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use uthread_load::SplitMix;
+    use fastrand::Rng;
 
     use super::super::batch::tests::{batch, flushed, in_order_of_class};
     use super::*;
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_order_of_classes_passes_the_check_and_that_of_the_program_does_not() {
-        let mut random = SplitMix::new(1);
+        let mut random = Rng::with_seed(1);
         let mut unordered = 0;
         for number in 0..1000 {
             let batch = Batch::random(number, &mut random);

@@ -3,9 +3,9 @@
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use fastrand::Rng;
 use uthread::fs::{AlignedBuffer, File, OpenOptions};
 use uthread::try_scope;
-use uthread_load::SplitMix;
 
 use super::Stage;
 use crate::blocks::{self, BLOCK_BYTES};
@@ -30,7 +30,7 @@ pub(super) fn perform(load: &Load, rivals: Rivals) -> io::Result<Tally> {
         let (file, stage) = (&file, &stage);
         stage.as_rival(|| {
             for index in 0..stage.count {
-                let random = SplitMix::new(load.seed.wrapping_add(index as u64 + 1));
+                let random = Rng::with_seed(load.seed.wrapping_add(index as u64 + 1));
                 scope.spawn(move || write(file, stage, blocks, random));
             }
         });
@@ -50,10 +50,10 @@ fn read(file: &File, stage: &Stage) -> io::Result<()> {
 }
 
 /// Writes blocks that a read of them finds whole.
-fn write(file: &File, stage: &Stage, blocks: u64, mut random: SplitMix) -> io::Result<()> {
+fn write(file: &File, stage: &Stage, blocks: u64, mut random: Rng) -> io::Result<()> {
     let mut buffer = AlignedBuffer::for_file(file, BLOCK_BYTES)?;
     stage.rival(|| {
-        let block = random.next() % blocks;
+        let block = random.u64(..blocks);
         let request = Request::Write(block);
         blocks::prepare(request, &mut buffer);
         let result = file.write_at(&buffer, block * BLOCK_BYTES as u64);

@@ -4,9 +4,9 @@
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
+use fastrand::Rng;
 use tempfile::NamedTempFile;
 use uthread::Driver;
-use uthread_load::SplitMix;
 
 use super::*;
 use crate::blocks::{self, BLOCK_BYTES};
@@ -19,7 +19,7 @@ const RIVALS: [Rivals; 3] = [Rivals::None, Rivals::Equal, Rivals::Background];
 fn file() -> Option<NamedTempFile> {
     let program = std::env::current_exe().unwrap();
     let file = NamedTempFile::new_in(program.parent().unwrap()).unwrap();
-    let mut random = SplitMix::new(1);
+    let mut random = Rng::with_seed(1);
     let mut bytes = vec![0; BLOCK_BYTES];
     for block in 0..BLOCKS {
         blocks::fill(block, &mut random, &mut bytes);

@@ -3,7 +3,7 @@
 //! The interval of a ratio comes from a bootstrap over the rounds' pairs: rounds are few and not
 //! normally distributed, and a pair shares its round's state of the machine.
 
-use uthread_load::SplitMix;
+use fastrand::Rng;
 
 /// Number of resamples, enough that the interval's third digit does not depend on the seed.
 const RESAMPLES: usize = 10_000;
@@ -92,13 +92,13 @@ pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     }
     let ratios: Vec<f64> = pairs.iter().map(|&(above, below)| above / below).collect();
     let median = summarise(&ratios)?.median;
-    let mut random = SplitMix::new(BOOTSTRAP_SEED);
+    let mut random = Rng::with_seed(BOOTSTRAP_SEED);
     let mut resample = vec![0.0; ratios.len()];
     // All samples of a single pair are the same.
     let resamples = if ratios.len() == 1 { 1 } else { RESAMPLES };
     let mut medians: Vec<f64> = Vec::with_capacity(resamples);
     for _ in 0..resamples {
-        resample.fill_with(|| ratios[random.below(ratios.len())]);
+        resample.fill_with(|| ratios[random.usize(..ratios.len())]);
         resample.sort_by(f64::total_cmp);
         medians.extend(median_of_sorted(&resample));
     }
