@@ -3,7 +3,6 @@
 mod build_cost;
 mod ci;
 mod cost;
-mod figures;
 mod foreign;
 mod glibc;
 mod kernel_patch;
@@ -26,7 +25,6 @@ Commands:
                      or write them there; needs valgrind
   build-cost         build an echo server on uthread and one on Tokio, and print the time and the size of both
   tidy               check the rules of CONTRIBUTING.md that no lint covers
-  figures [--write]  check that README.md has the figures of docs/results/report.json, or write them there
   kernels [NAME ..]  run the library's tests in qemu on Debian's kernels, all or the named ones
   glibc [SUITE ..]   run the tests of own thread-local storage with the C libraries of newer Debian releases, all or
                      the named ones
@@ -40,71 +38,13 @@ Exit codes: 0 success, 1 findings, differences or failed tests, 2 the command co
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] | ["help" | "--help" | "-h"] => {
-            println!("{HELP}");
-            ExitCode::SUCCESS
-        }
-        ["tidy"] => tidy().unwrap_or_else(|error| {
-            eprintln!("xtask: cannot read the repository: {error}");
-            ExitCode::from(2)
-        }),
-        ["ci"] => ci().unwrap_or_else(|error| {
-            eprintln!("xtask: {error}");
-            ExitCode::from(2)
-        }),
-        ["cost"] => cost(false),
-        ["cost", "--write"] => cost(true),
-        ["build-cost"] => build_cost(),
-        ["figures"] => figures(figures::check),
-        ["figures", "--write"] => figures(figures::write),
-        ["kernels", ref names @ ..] => kernels(names).unwrap_or_else(|error| {
-            eprintln!("xtask: {error}");
-            ExitCode::from(2)
-        }),
-        ["glibc", ref names @ ..] => glibc(names).unwrap_or_else(|error| {
-            eprintln!("xtask: {error}");
-            ExitCode::from(2)
-        }),
-        ["kernel-patch"] => kernel_patch().unwrap_or_else(|error| {
-            eprintln!("xtask: {error}");
-            ExitCode::from(2)
-        }),
-        ["foreign", ref arguments @ ..] => foreign(arguments).unwrap_or_else(|error| {
-            eprintln!("xtask: {error}");
-            ExitCode::from(2)
-        }),
-        _ => {
-            eprintln!("xtask: unknown command: {}\n\n{HELP}", arguments.join(" "));
-            ExitCode::from(2)
-        }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if matches!(arguments[..], [] | ["help" | "--help" | "-h"]) {
+        println!("{HELP}");
+        return ExitCode::SUCCESS;
     }
-}
-
-fn tidy() -> io::Result<ExitCode> {
-    let findings = tidy::findings(&workspace_root(&env::current_dir()?)?)?;
-    for finding in &findings {
-        println!("{finding}");
-    }
-    if findings.is_empty() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    eprintln!("tidy: {} finding(s)", findings.len());
-    Ok(ExitCode::FAILURE)
-}
-
-fn ci() -> io::Result<ExitCode> {
-    let passed = ci::run(&workspace_root(&env::current_dir()?)?)?;
-    Ok(if passed {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
-fn cost(writes: bool) -> ExitCode {
     let root = env::current_dir().and_then(|folder| workspace_root(&folder));
-    match root.and_then(|root| cost::run(&root, writes)) {
+    match root.and_then(|root| run(&root, &arguments)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -114,69 +54,35 @@ fn cost(writes: bool) -> ExitCode {
     }
 }
 
-fn build_cost() -> ExitCode {
-    let root = env::current_dir().and_then(|folder| workspace_root(&folder));
-    match root.and_then(|root| build_cost::run(&root)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("xtask: {error}");
-            ExitCode::from(2)
+/// Runs a command. Returns `true` if it has found nothing.
+fn run(root: &Path, arguments: &[&str]) -> io::Result<bool> {
+    match *arguments {
+        ["tidy"] => tidy(root),
+        ["ci"] => ci::run(root),
+        ["cost"] => cost::run(root, false),
+        ["cost", "--write"] => cost::run(root, true),
+        ["build-cost"] => build_cost::run(root).map(|()| true),
+        ["kernels", ref names @ ..] => kernels::run(root, names),
+        ["glibc", ref names @ ..] => glibc::run(root, names),
+        ["kernel-patch"] => kernel_patch::run(root),
+        ["foreign", ref arguments @ ..] => foreign::run(root, arguments),
+        _ => {
+            let unknown = arguments.join(" ");
+            let what = format!("unknown command: {unknown}\n\n{HELP}");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, what))
         }
     }
 }
 
-fn figures(run: fn(&Path) -> io::Result<Result<String, tidy::Finding>>) -> ExitCode {
-    let root = env::current_dir().and_then(|folder| workspace_root(&folder));
-    match root.and_then(|root| run(&root)) {
-        Ok(Ok(text)) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Ok(Err(finding)) => {
-            println!("{finding}");
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("xtask: {error}");
-            ExitCode::from(2)
-        }
+fn tidy(root: &Path) -> io::Result<bool> {
+    let findings = tidy::findings(root)?;
+    for finding in &findings {
+        println!("{finding}");
     }
-}
-
-fn kernels(names: &[&str]) -> io::Result<ExitCode> {
-    let passed = kernels::run(&workspace_root(&env::current_dir()?)?, names)?;
-    Ok(if passed {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
-fn glibc(names: &[&str]) -> io::Result<ExitCode> {
-    let passed = glibc::run(&workspace_root(&env::current_dir()?)?, names)?;
-    Ok(if passed {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
-fn kernel_patch() -> io::Result<ExitCode> {
-    let passed = kernel_patch::run(&workspace_root(&env::current_dir()?)?)?;
-    Ok(if passed {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
-fn foreign(arguments: &[&str]) -> io::Result<ExitCode> {
-    let same = foreign::run(&workspace_root(&env::current_dir()?)?, arguments)?;
-    Ok(if same {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    if !findings.is_empty() {
+        eprintln!("tidy: {} finding(s)", findings.len());
+    }
+    Ok(findings.is_empty())
 }
 
 /// Finds the root of the workspace, the only folder with a lock file.

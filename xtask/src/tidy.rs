@@ -9,10 +9,6 @@ mod source;
 
 mod paths;
 
-mod list;
-
-mod opening;
-
 mod layers;
 
 mod cycles;
@@ -21,31 +17,9 @@ mod maps;
 
 mod chapters;
 
-mod terms;
-
 mod size;
 
-mod unsafety;
-
-mod inlining;
-
-mod width;
-
-mod words;
-
-mod language;
-
-mod comments;
-
-mod messages;
-
-mod verbs;
-
 mod links;
-
-mod commands;
-
-mod subcommands;
 
 mod dependencies;
 
@@ -55,10 +29,6 @@ mod examples;
 
 mod items;
 
-mod growth;
-
-pub(crate) mod figures;
-
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -67,30 +37,16 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 23] = [
-    opening::check,
+const CHECKS: [Check; 9] = [
     layers::check,
     cycles::check,
     maps::check,
     chapters::check,
-    terms::check,
     size::check,
-    unsafety::check,
-    inlining::check,
-    width::check,
-    words::check,
     links::check,
-    commands::check,
-    subcommands::check,
     dependencies::check,
     packages::check,
     examples::check,
-    growth::check,
-    figures::check,
-    language::check,
-    comments::check,
-    messages::check,
-    verbs::check,
 ];
 
 /// Returns all findings below `root`, sorted by place.

@@ -1,7 +1,6 @@
 //! A few figures for the repository's README, as the lines of a Markdown table.
 //!
-//! They are written into the JSON of a report, and `cargo xtask figures` compares them with the
-//! README. `summary.json` lists them.
+//! They are written into the JSON of a report. `summary.json` lists them.
 
 use serde::Deserialize;
 use uthread_report::facts::COMMAND;

@@ -119,6 +119,8 @@
 //!   tolerance](guide::fault_tolerance), [production](guide::production), [tuning](guide::tuning),
 //!   [soundness](guide::soundness).
 
+#![deny(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
 mod diagnosis;
 pub mod fs;
 pub mod guide;

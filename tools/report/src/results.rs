@@ -19,7 +19,7 @@ pub type Facts = Vec<(String, String)>;
 /// All studies of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// Lines of the table in the repository's README; `cargo xtask figures` compares both.
+    /// Lines of the table in the README of the repository.
     #[serde(default)]
     pub summary: Vec<String>,
     /// In the order of the page.

@@ -1,4 +1,8 @@
 //! The printed results of some files, in memory until they are written to stdout together.
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 use std::ffi::OsStr;
 use std::io;

@@ -31,12 +31,6 @@ pub(crate) struct Nesting {
     pub(crate) tests: bool,
 }
 
-pub(crate) struct Function<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) line: usize,
-    pub(crate) lines: usize,
-}
-
 impl Source {
     pub(crate) fn new(text: &str) -> Self {
         let mut source = Self::default();
@@ -60,21 +54,6 @@ impl Source {
             .len()
     }
 
-    /// Returns the functions with a body, including those of test modules.
-    pub(crate) fn functions(&self) -> impl Iterator<Item = Function<'_>> {
-        let starts = (0..self.tokens.len()).filter(|&index| self.text(index) == "fn");
-        starts.filter_map(|start| {
-            let body = self.body(start)?;
-            let line = self.tokens[start].line;
-            let lines = self.tokens[self.tokens[body].close].line + 1 - line;
-            Some(Function {
-                name: self.text(start + 1),
-                line,
-                lines,
-            })
-        })
-    }
-
     /// Returns the indices where the elements of a list begin: after its opening bracket, and
     /// after each comma that is not in a nested list.
     pub(crate) fn elements(&self, open: usize) -> Vec<usize> {
@@ -92,20 +71,6 @@ impl Source {
     /// Returns the index after a token, or after the partner of an opening bracket.
     pub(crate) fn after(&self, index: usize) -> usize {
         self.tokens[index].close.max(index) + 1
-    }
-
-    /// Returns the brace that opens the body of the function whose `fn` is at `start`; `None` for a
-    /// declaration in a trait and for a function pointer type.
-    fn body(&self, start: usize) -> Option<usize> {
-        let mut index = start + 1;
-        loop {
-            match self.text(index) {
-                "(" if index == start + 1 => return None,
-                "{" => return Some(index),
-                ";" | ")" | "]" | "}" | "" => return None,
-                _ => index = self.after(index),
-            }
-        }
     }
 
     fn flatten(&mut self, stream: TokenStream, nesting: Nesting) {
@@ -235,19 +200,6 @@ mod tests {
             .find(|token| token.text == "B")
             .expect("the inner struct");
         assert_eq!((last.nesting.modules, last.nesting.tests), (1, false));
-    }
-
-    #[test]
-    fn functions_are_measured_from_signature_to_brace() {
-        let source = Source::new(
-            "trait A { fn a(&self); }\ntype B = fn(u8);\n\
-             fn c<T>(t: [T; 1])\nwhere\n    T: Copy,\n{\n}\n",
-        );
-        let found: Vec<_> = source
-            .functions()
-            .map(|found| (found.name, found.line, found.lines))
-            .collect();
-        assert_eq!(found, [("c", 3, 5)]);
     }
 
     #[test]

@@ -1,4 +1,8 @@
 //! The control block of a fiber: its identity, wake-up token and runner.
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::mem::{self, MaybeUninit};

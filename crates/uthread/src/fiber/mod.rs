@@ -84,6 +84,7 @@ pub(crate) type Payload = Box<dyn std::any::Any + Send>;
 /// assert!(endless.join().unwrap_err().is::<Cancelled>());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs, reason = "programs match or construct it")]
 pub struct Cancelled;
 
 impl fmt::Display for Cancelled {
@@ -114,6 +115,7 @@ impl From<Cancelled> for io::Error {
 /// assert_eq!(slept, Err(Elapsed));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs, reason = "programs match or construct it")]
 pub struct Elapsed;
 
 impl fmt::Display for Elapsed {

@@ -11,6 +11,10 @@
 //!
 //! The handle is on the stack itself, beside what each switch touches there, so that a fiber
 //! without a stack needs no room for it.
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;

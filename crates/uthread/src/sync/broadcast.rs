@@ -419,6 +419,7 @@ impl<T: Clone> Event for Received<'_, T> {
 
 /// The reason why [`Receiver::recv`] has returned no value. See the example there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "programs match or construct it")]
 pub enum RecvError {
     /// All senders are dropped, and no value is left.
     Closed,
@@ -428,6 +429,7 @@ pub enum RecvError {
 
 /// The reason why [`Receiver::try_recv`] has returned no value. See the example there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "programs match or construct it")]
 pub enum TryRecvError {
     /// There is no value yet.
     Empty,
@@ -439,6 +441,7 @@ pub enum TryRecvError {
 
 /// The reason why [`Receiver::recv_timeout`] has returned no value. See the example there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "programs match or construct it")]
 pub enum RecvTimeoutError {
     /// No value arrived in time.
     Timeout,

@@ -237,6 +237,7 @@ impl<T> fmt::Debug for Receiver<T> {
 }
 
 /// The reason why [`Receiver::try_recv`] has returned no value. See the example there.
+#[allow(clippy::exhaustive_enums, reason = "programs match or construct it")]
 pub enum TryRecvError<T> {
     /// No value was sent yet.
     Empty(Receiver<T>),
@@ -265,6 +266,7 @@ impl<T> fmt::Debug for TryRecvError<T> {
 impl<T> std::error::Error for TryRecvError<T> {}
 
 /// The reason why [`Receiver::recv_timeout`] has returned no value. See the example there.
+#[allow(clippy::exhaustive_enums, reason = "programs match or construct it")]
 pub enum RecvTimeoutError<T> {
     /// No value arrived in time.
     Timeout(Receiver<T>),

@@ -23,6 +23,7 @@ use rustix::net::sockopt;
 /// assert_ne!(keepalive, Keepalive::default());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs, reason = "programs match or construct it")]
 pub struct Keepalive {
     /// Time without traffic before the first probe.
     pub idle: Duration,

@@ -1,4 +1,8 @@
 //! Letting other fibers run.
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 use std::io;
 

@@ -10,6 +10,10 @@
 //!
 //! Usually all fibers stay, are normal and have time left, and one flag says so. Otherwise those of
 //! another priority are in queues of their own ([`Prioritized`]).
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;

@@ -1,4 +1,8 @@
 //! The calls of the running fiber on its worker.
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

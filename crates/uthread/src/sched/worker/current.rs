@@ -1,5 +1,9 @@
 //! The worker of the calling thread and the fiber that it runs: the only place where they are
 //! stored and read.
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 use std::cell::Cell;
 use std::hint::black_box;

@@ -1,4 +1,8 @@
 //! The fibers of one worker: how they start and end, and their stacks.
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 use std::sync::Arc;
 

@@ -39,6 +39,10 @@
 //! The worker's state is touched by its own thread only: by the loop, or by the running fiber. What
 //! other workers take from is in [`Remote`](super::shared::Remote) and, where fibers migrate, in
 //! its [`Reactor`](super::reactor::Reactor).
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 mod alerts;
 mod batch;

@@ -1,4 +1,8 @@
 //! Running a fiber on a worker: the switch to its stack, and what follows when it has left that.
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 use super::alerts::Alerts;
 use super::{Worker, budget, current};

@@ -320,6 +320,7 @@ impl<T> fmt::Debug for Receiver<T> {
 
 /// The reason why [`Sender::send_timeout`] has not sent the value. See the example there.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "programs match or construct it")]
 pub enum SendTimeoutError<T> {
     /// There was no space for the value in time.
     Timeout(T),

@@ -19,6 +19,10 @@
 //!
 //! The two loops that wait are inlined into the fiber's code. A switch in a deeper frame makes the
 //! CPU mispredict each return on the way up, which doubled the time of a round trip.
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 use std::collections::VecDeque;
 use std::mem;

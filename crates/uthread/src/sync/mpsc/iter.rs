@@ -1,4 +1,8 @@
 //! Iterators over the values of a receiver.
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 use super::Receiver;
 

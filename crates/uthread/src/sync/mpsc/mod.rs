@@ -32,6 +32,10 @@
 //! fiber, as the errors of `std` have no variant for this. The value to be sent is dropped. In a
 //! destructor, where the fiber cannot be unwound, the call returns as if the other side were gone.
 //! Calls that need not wait succeed.
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 pub(super) mod channel;
 pub(super) mod selecting;

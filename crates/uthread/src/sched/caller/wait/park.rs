@@ -1,4 +1,8 @@
 //! Waiting for a wake-up, a deadline or cancellation.
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
