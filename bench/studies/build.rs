@@ -8,9 +8,9 @@ use std::process::Command;
 const SOURCES: [&str; 6] = [
     "src",
     "../../crates/uthread/src",
-    "../../tools/iobench/src",
-    "../../tools/load/src",
-    "../../tools/report/src",
+    "../../crates/uthread-iobench/src",
+    "../../crates/uthread-load/src",
+    "../../crates/uthread-report/src",
     "../peers",
 ];
 

@@ -131,24 +131,27 @@ mod tests {
     fn plant_code(path: &str, code: &str, expected: &[&str]) {
         let good = [
             (
-                "tools/a/src/lib.rs",
+                "crates/a/src/lib.rs",
                 "mod plan; mod sched; pub use sched::Worker;",
             ),
-            ("tools/a/src/plan.rs", "use crate::{io::Read, sched::wait};"),
             (
-                "tools/a/src/io/mod.rs",
+                "crates/a/src/plan.rs",
+                "use crate::{io::Read, sched::wait};",
+            ),
+            (
+                "crates/a/src/io/mod.rs",
                 "use parts::deep; use crate::Worker;",
             ),
             (
-                "tools/a/src/io/parts/deep.rs",
+                "crates/a/src/io/parts/deep.rs",
                 "use super::super::Pipe; use super::flat;",
             ),
-            ("tools/a/src/sched/wait.rs", "use super::worker::Worker;"),
+            ("crates/a/src/sched/wait.rs", "use super::worker::Worker;"),
             (
-                "tools/a/src/sched/worker/mod.rs",
+                "crates/a/src/sched/worker/mod.rs",
                 "use super::shared::Shared;",
             ),
-            ("tools/a/src/sched/worker/calls.rs", "use super::Worker;"),
+            ("crates/a/src/sched/worker/calls.rs", "use super::Worker;"),
         ];
         plant(check, &good, (path, code), expected);
     }
@@ -156,30 +159,32 @@ mod tests {
     #[test]
     fn siblings_import_one_way() {
         plant_code(
-            "tools/a/src/sched/shared.rs",
+            "crates/a/src/sched/shared.rs",
             "fn a() { super::worker::current::get() }",
             &[
-                "tools/a/src/sched/shared.rs:1: the modules shared -> worker -> shared import each other",
+                "crates/a/src/sched/shared.rs:1: the modules shared -> worker -> shared import each other",
             ],
         );
         plant_code(
-            "tools/a/src/sched/worker/search.rs",
+            "crates/a/src/sched/worker/search.rs",
             "use crate::sched::{idle, wait::{self, now}};",
-            &["tools/a/src/sched/wait.rs:1: the modules wait -> worker -> wait import each other"],
+            &["crates/a/src/sched/wait.rs:1: the modules wait -> worker -> wait import each other"],
         );
         plant_code(
-            "tools/a/src/io/pipe.rs",
+            "crates/a/src/io/pipe.rs",
             "use crate::plan::Shutdown;",
-            &["tools/a/src/io/pipe.rs:1: the modules io -> plan -> io import each other"],
+            &["crates/a/src/io/pipe.rs:1: the modules io -> plan -> io import each other"],
         );
     }
 
     #[test]
     fn a_cycle_is_found_at_any_depth_and_in_any_crate() {
         plant_code(
-            "tools/a/src/io/parts/flat.rs",
+            "crates/a/src/io/parts/flat.rs",
             "use crate::io::parts::deep::Deep;",
-            &["tools/a/src/io/parts/deep.rs:1: the modules deep -> flat -> deep import each other"],
+            &[
+                "crates/a/src/io/parts/deep.rs:1: the modules deep -> flat -> deep import each other",
+            ],
         );
         for root in [
             "crates/b/src/lib.rs",
@@ -216,7 +221,7 @@ mod tests {
     #[test]
     fn tests_may_import_anything() {
         plant_code(
-            "tools/a/src/sched/worker.rs",
+            "crates/a/src/sched/worker.rs",
             "#[cfg(test)]\nmod tests { use crate::sched::wait; }",
             &[],
         );

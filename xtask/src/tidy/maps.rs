@@ -78,10 +78,10 @@ mod upper;
     #[track_caller]
     fn plant_code(path: &str, code: &str, expected: &[&str]) {
         let good = [
-            ("tools/a/src/lib.rs", "mod folder;"),
-            ("tools/a/src/folder/mod.rs", MAP),
-            ("tools/a/src/folder/upper.rs", "use super::lower::Item;"),
-            ("tools/a/src/folder/lower.rs", "pub struct Item;"),
+            ("crates/a/src/lib.rs", "mod folder;"),
+            ("crates/a/src/folder/mod.rs", MAP),
+            ("crates/a/src/folder/upper.rs", "use super::lower::Item;"),
+            ("crates/a/src/folder/lower.rs", "pub struct Item;"),
         ];
         plant(check, &good, (path, code), expected);
     }
@@ -89,21 +89,21 @@ mod upper;
     #[test]
     fn a_map_names_every_module_and_no_other() {
         let more = MAP.replace("mod upper;", "mod tests;\nmod third;\nmod upper;");
-        let place = "tools/a/src/folder/mod.rs";
+        let place = "crates/a/src/folder/mod.rs";
         plant_code(
             place,
             &more,
-            &["tools/a/src/folder/mod.rs:1: the map lacks the module `third`"],
+            &["crates/a/src/folder/mod.rs:1: the map lacks the module `third`"],
         );
         let fewer = MAP.replace("mod lower;", "");
-        let expected = "tools/a/src/folder/mod.rs:6: the map names `lower`";
+        let expected = "crates/a/src/folder/mod.rs:6: the map names `lower`";
         plant_code(place, &fewer, &[expected]);
     }
 
     #[test]
     fn a_map_has_the_order_of_the_imports() {
-        let place = "tools/a/src/folder/mod.rs:6: `lower` uses `upper`";
+        let place = "crates/a/src/folder/mod.rs:6: `lower` uses `upper`";
         let upwards = "use super::upper::Other;";
-        plant_code("tools/a/src/folder/lower.rs", upwards, &[place]);
+        plant_code("crates/a/src/folder/lower.rs", upwards, &[place]);
     }
 }

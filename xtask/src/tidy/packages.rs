@@ -3,7 +3,7 @@
 //!
 //! The package contains its licences, as links to those of the project, and a README of its own,
 //! because links to other files of the repository lead nowhere in it. A registry shows that README,
-//! also for the parts of the program (`tools`).
+//! also for the parts of the program.
 
 use std::collections::BTreeMap;
 
