@@ -1,4 +1,0 @@
-//! The protocol of the layer `pool`.
-
-#[path = "../../../crates/uthread/src/pool/queue.rs"]
-pub(crate) mod queue;

@@ -1,0 +1,4 @@
+//! The protocol of the layer `pool`.
+
+#[path = "../../../../crates/uthread/src/pool/queue.rs"]
+pub(crate) mod queue;

@@ -1,0 +1,219 @@
+//! `cargo xtask cost`: counts the instructions of the library's operations under callgrind, and
+//! compares them with the committed counts. Wall time varies by a third from run to run;
+//! instructions vary by less than a percent.
+
+use std::env;
+use std::fs;
+use std::io::{self, Error, ErrorKind};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The committed counts.
+const COUNTS: &str = "dev/bench/cost/counts.tsv";
+
+const HEADER: &str = "# operation, instructions of one on the epoll driver; `cargo xtask cost --write` writes this file\n";
+
+/// The largest difference to a committed count that is accepted, in percent.
+const TOLERANCE_PERCENT: f64 = 3.0;
+
+/// The smallest difference that counts: that of one more or less per iteration of a loop is in the
+/// noise.
+const TOLERANCE_INSTRUCTIONS: f64 = 2.0;
+
+/// Operations per run. A second run performs twice as many; the difference leaves out the start and
+/// the end.
+const OPERATIONS: u64 = 4000;
+
+/// Makes glibc copy memory in the same way on every CPU.
+const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX_Usable,-AVX2_Usable,-AVX,-AVX2,-AVX512F,-AVX512VL,-ERMS,-FSRM,-AVX_Fast_Unaligned_Load";
+
+/// An operation with its count.
+type Count = (String, f64);
+
+/// Measures the counts and compares them with the committed ones, or writes them. Returns whether
+/// they agree.
+pub(crate) fn run(root: &Path, writes: bool) -> io::Result<bool> {
+    if !is_available() {
+        let what = "valgrind is not installed: it counts the instructions (Debian: apt-get install valgrind)";
+        return Err(Error::new(ErrorKind::NotFound, what));
+    }
+    let program = build(root)?;
+    let names = output(Command::new(&program).arg("list"))?.0;
+    let measured: io::Result<Vec<Count>> = names
+        .lines()
+        .map(|name| Ok((name.to_owned(), instructions(&program, name)?)))
+        .collect();
+    let measured = measured?;
+    let path = root.join(COUNTS);
+    if writes {
+        fs::write(path, written(&measured))?;
+        println!("cost: written into {COUNTS}");
+        return Ok(true);
+    }
+    let (lines, agree) = compare(&measured, &parse(&fs::read_to_string(path)?)?);
+    print!("{lines}");
+    if !agree {
+        eprintln!(
+            "cost: counts differ by more than {TOLERANCE_PERCENT} %: find the cause, or commit the new ones \
+             (`cargo xtask cost --write`) with the change and its reason"
+        );
+    }
+    Ok(agree)
+}
+
+/// Returns `true` if instructions can be counted here.
+pub(crate) fn is_available() -> bool {
+    let version = Command::new("valgrind")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status();
+    version.is_ok_and(|status| status.success())
+}
+
+/// Builds the program, and returns its path.
+fn build(root: &Path) -> io::Result<std::path::PathBuf> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(root);
+    command.args(["build", "--quiet", "--release", "--package", "uthread-cost"]);
+    if !command.status()?.success() {
+        return Err(Error::other("cannot build uthread-cost"));
+    }
+    let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    Ok(root.join(target).join("release/uthread-cost"))
+}
+
+/// Counts the instructions of one operation.
+fn instructions(program: &Path, name: &str) -> io::Result<f64> {
+    let total = |operations: u64| {
+        let mut valgrind = Command::new("valgrind");
+        valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+        valgrind.arg(program).arg(name).arg(operations.to_string());
+        valgrind.env("GLIBC_TUNABLES", TUNABLES);
+        let (_, log) = output(&mut valgrind)?;
+        collected(&log)
+            .ok_or_else(|| Error::other(format!("no count in the output of valgrind:\n{log}")))
+    };
+    let (once, twice) = (total(OPERATIONS)?, total(2 * OPERATIONS)?);
+    Ok((twice as f64 - once as f64) / OPERATIONS as f64)
+}
+
+/// Finds the number of instructions in the log of callgrind.
+fn collected(log: &str) -> Option<u64> {
+    let line = log
+        .lines()
+        .find_map(|line| line.split_once("Collected : "))?;
+    line.1.trim().parse().ok()
+}
+
+/// Runs a command, and returns its output and errors.
+fn output(command: &mut Command) -> io::Result<(String, String)> {
+    let output = command.stdin(Stdio::null()).output()?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        return Err(Error::other(format!(
+            "{command:?} failed: {}\n{errors}",
+            output.status
+        )));
+    }
+    Ok((String::from_utf8_lossy(&output.stdout).into_owned(), errors))
+}
+
+fn parse(text: &str) -> io::Result<Vec<Count>> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let count = |line: &str| {
+        let (name, count) = line.split_once('\t')?;
+        Some((name.to_owned(), count.parse().ok()?))
+    };
+    lines
+        .map(|line| {
+            count(line).ok_or_else(|| Error::other(format!("{COUNTS}: not a count: {line}")))
+        })
+        .collect()
+}
+
+fn written(counts: &[Count]) -> String {
+    let lines = counts
+        .iter()
+        .map(|(name, count)| format!("{name}\t{count:.0}\n"));
+    lines.fold(HEADER.to_owned(), |text, line| text + &line)
+}
+
+fn differ(count: f64, before: f64) -> bool {
+    let difference = (count - before).abs();
+    difference > TOLERANCE_INSTRUCTIONS && 100.0 * difference > TOLERANCE_PERCENT * before
+}
+
+/// Compares measured counts with committed ones. Returns a line for each, and whether all agree.
+fn compare(measured: &[Count], committed: &[Count]) -> (String, bool) {
+    let mut lines = String::new();
+    let mut agree = true;
+    for (name, count) in measured {
+        let before = committed.iter().find(|(other, _)| other == name);
+        let percent = before.map(|(_, before)| 100.0 * (count - before) / before);
+        let differs = before.is_none_or(|(_, before)| differ(*count, *before));
+        agree &= !differs;
+        let before = before.map_or("-".into(), |(_, before)| format!("{before:.0}"));
+        let percent = percent.map_or(String::new(), |percent| format!("{percent:+.1} %"));
+        let mark = if differs { "  differs" } else { "" };
+        lines += &format!("{name:<12}{before:>8}{count:>8.0}{percent:>10}{mark}\n");
+    }
+    for (name, _) in committed {
+        if !measured.iter().any(|(other, _)| other == name) {
+            agree = false;
+            lines += &format!("{name:<12} is not an operation any more\n");
+        }
+    }
+    (lines, agree)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(counts: &[(&str, f64)]) -> Vec<Count> {
+        counts
+            .iter()
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect()
+    }
+
+    #[test]
+    fn a_detour_of_four_percent_is_found_and_one_of_two_is_not() {
+        let committed = counts(&[("yield", 100.0), ("spawn", 1000.0)]);
+        let (lines, agree) = compare(&counts(&[("yield", 102.0), ("spawn", 990.0)]), &committed);
+        assert!(agree, "{lines}");
+        let (lines, agree) = compare(&counts(&[("yield", 104.0), ("spawn", 1000.0)]), &committed);
+        assert!(!agree);
+        assert_eq!(
+            lines
+                .lines()
+                .filter(|line| line.ends_with("differs"))
+                .count(),
+            1,
+            "{lines}"
+        );
+    }
+
+    #[test]
+    fn an_improvement_and_a_missing_count_differ() {
+        let committed = counts(&[("yield", 100.0)]);
+        assert!(!compare(&counts(&[("yield", 90.0)]), &committed).1);
+        assert!(!compare(&counts(&[("yield", 100.0), ("park", 1.0)]), &committed).1);
+        assert!(!compare(&[], &committed).1);
+    }
+
+    #[test]
+    fn written_counts_are_read_again() {
+        let some = counts(&[("yield", 102.0), ("echo", 6500.0)]);
+        assert_eq!(parse(&written(&some)).unwrap(), some);
+        assert!(parse("yield 102").is_err());
+    }
+
+    #[test]
+    fn the_log_of_callgrind_contains_the_count() {
+        let log = "==7== Events    : Ir\n==7== Collected : 1234567\n==7== \n";
+        assert_eq!(collected(log), Some(1_234_567));
+        assert_eq!(collected("==7== Events    : Ir\n"), None);
+    }
+}
