@@ -151,8 +151,10 @@ fn a_destructor_waits_whatever_has_ended_its_fiber(place: Place) {
         }
     }
     let drops = counter();
+    let begun = counter();
     let wait = || {
         WAITS.set(Some(Waits(drops)));
+        begun.fetch_add(1, Ordering::SeqCst);
         sleep(HANG);
     };
     let runtime = place.runtime();
@@ -161,15 +163,21 @@ fn a_destructor_waits_whatever_has_ended_its_fiber(place: Place) {
     assert!(cancelled.join().is_err());
     assert_eq!(drops.load(Ordering::SeqCst), 1);
     runtime.run(|| {
-        let soon = Duration::from_millis(1);
-        assert!(timeout(soon, || scope(|scope| drop(scope.spawn(wait)))).is_err());
+        // A fiber whose time is over before it starts has nothing to drop.
+        let mut soon = Duration::from_millis(1);
+        while begun.load(Ordering::SeqCst) < 2 {
+            assert!(timeout(soon, || scope(|scope| drop(scope.spawn(wait)))).is_err());
+            soon *= 2;
+        }
         assert_eq!(drops.load(Ordering::SeqCst), 2);
         let failed = try_scope(|scope| {
             scope.spawn(|| {
                 wait();
                 Ok(())
             });
-            sleep(soon);
+            while begun.load(Ordering::SeqCst) < 3 {
+                yield_now();
+            }
             Err::<(), _>(())
         });
         assert!(failed.is_err());
