@@ -154,6 +154,22 @@ impl Iterator for Interval {
 }
 
 impl Interval {
+    /// Makes the next event due a period from now, whatever was due before.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let period = Duration::from_millis(20);
+    /// let mut ticks = uthread::time::interval(period);
+    /// uthread::sleep(Duration::from_millis(10));
+    /// let reset = Instant::now();
+    /// ticks.reset();
+    /// assert!(ticks.next().unwrap() >= reset + period);
+    /// ```
+    pub fn reset(&mut self) {
+        self.last = caller::now();
+    }
+
     /// Takes the last event that was due by `now` and not taken yet, if there is one.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<Instant> {
         let late = now.saturating_duration_since(self.last);

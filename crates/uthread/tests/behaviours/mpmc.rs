@@ -28,7 +28,8 @@ behaviours![
             a_wait_ends_at_its_timeout,
             every_value_is_dropped_once,
             selections_meet_at_a_rendezvous,
-            an_ended_selection_leaves_values_to_others
+            an_ended_selection_leaves_values_to_others,
+            both_sides_see_what_the_channel_holds
         ]
     ),
     (
@@ -37,6 +38,39 @@ behaviours![
     ),
     (IN_FIBERS, [the_end_of_the_runtime_unwinds_waiters]),
 ];
+
+fn both_sides_see_what_the_channel_holds(place: Place) {
+    place.run(|| {
+        let (sender, receiver) = sync_channel(2);
+        let held = || (sender.len(), receiver.is_empty(), sender.is_full());
+        assert_eq!(held(), (0, true, false));
+        sender.send(1).unwrap();
+        sender.send(2).unwrap();
+        assert_eq!(held(), (2, false, true));
+        assert_eq!(
+            sender.send_deadline(3, Instant::now()),
+            Err(SendTimeoutError::Timeout(3))
+        );
+        assert_eq!(receiver.recv_deadline(Instant::now()), Ok(1));
+        assert_eq!(held(), (1, false, false));
+        assert_eq!(receiver.capacity(), Some(2));
+
+        // A sender that waits for a receiver has not sent its value.
+        let (sender, receiver) = sync_channel(0);
+        let other = sender.clone();
+        let sent = place.meanwhile(
+            move || other.send(1),
+            || {
+                assert!(sender.is_empty() && receiver.is_full());
+                assert_eq!(receiver.recv(), Ok(1));
+            },
+        );
+        assert_eq!(sent, Ok(()));
+        let (endless, _) = channel::<u8>();
+        assert!(endless.capacity().is_none() && endless.same_channel(&endless.clone()));
+        assert!(!endless.same_channel(&channel().0));
+    });
+}
 
 const BOUNDS: [usize; 4] = [0, 1, 3, usize::MAX];
 const SENDERS: usize = 4;

@@ -29,12 +29,13 @@
 //! A cancelled caller is unwound where it would have to wait, as with
 //! [`mpsc`](super::mpsc#cancellation). Calls with a timeout return their timeout error instead.
 
+mod contents;
 mod iter;
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
@@ -131,7 +132,24 @@ impl<T> Sender<T> {
     /// assert_eq!(sender.send_timeout(3, soon), Err(SendTimeoutError::Disconnected(3)));
     /// ```
     pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
-        let deadline = caller::after(caller::now(), timeout);
+        self.send_deadline(value, caller::after(caller::now(), timeout))
+    }
+
+    /// Sends a value, waiting at most until `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`send_timeout`](Sender::send_timeout).
+    ///
+    /// ```
+    /// use uthread::sync::mpmc::{self, SendTimeoutError};
+    /// use uthread::time::Instant;
+    ///
+    /// let (sender, _receiver) = mpmc::sync_channel(1);
+    /// assert_eq!(sender.send_deadline(1, Instant::now()), Ok(()));
+    /// assert_eq!(sender.send_deadline(2, Instant::now()), Err(SendTimeoutError::Timeout(2)));
+    /// ```
+    pub fn send_deadline(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
         let sent = self.channel.send_deadline(value, deadline);
         sent.map_err(|error| match error {
             TrySendError::Full(value) => SendTimeoutError::Timeout(value),
@@ -238,7 +256,25 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.recv_timeout(soon), Ok(1));
     /// ```
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        let deadline = caller::after(caller::now(), timeout);
+        self.recv_deadline(caller::after(caller::now(), timeout))
+    }
+
+    /// Receives the next value, waiting at most until `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`recv_timeout`](Receiver::recv_timeout).
+    ///
+    /// ```
+    /// use uthread::sync::mpmc::{self, RecvTimeoutError};
+    /// use uthread::time::Instant;
+    ///
+    /// let (sender, receiver) = mpmc::channel();
+    /// assert_eq!(receiver.recv_deadline(Instant::now()), Err(RecvTimeoutError::Timeout));
+    /// sender.send(1).unwrap();
+    /// assert_eq!(receiver.recv_deadline(Instant::now()), Ok(1));
+    /// ```
+    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         self.channel.recv_shared(Some(deadline))
     }
 

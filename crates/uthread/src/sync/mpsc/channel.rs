@@ -41,7 +41,7 @@ use crate::sched::caller::{self, cancellation, turn, wait};
 pub(super) const ROOM_KEPT_MAX: usize = 4096;
 
 pub(crate) struct Channel<T> {
-    pub(super) bound: usize,
+    pub(crate) bound: usize,
     state: Mutex<State<T>>,
     /// The first fiber or thread that has waited to receive, which usually remains the only one. It
     /// can be woken without counting a reference.

@@ -51,7 +51,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
@@ -315,7 +315,26 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.recv_timeout(late), Err(RecvTimeoutError::Disconnected));
     /// ```
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        let deadline = caller::after(caller::now(), timeout);
+        self.recv_deadline(caller::after(caller::now(), timeout))
+    }
+
+    /// Receives the next value, waiting at most until `deadline`. `std` has this method in nightly
+    /// builds.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`recv_timeout`](Receiver::recv_timeout).
+    ///
+    /// ```
+    /// use uthread::sync::mpsc::{self, RecvTimeoutError};
+    /// use uthread::time::Instant;
+    ///
+    /// let (sender, receiver) = mpsc::channel();
+    /// assert_eq!(receiver.recv_deadline(Instant::now()), Err(RecvTimeoutError::Timeout));
+    /// sender.send(1).unwrap();
+    /// assert_eq!(receiver.recv_deadline(Instant::now()), Ok(1));
+    /// ```
+    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         self.channel.recv_deadline(deadline)
     }
 

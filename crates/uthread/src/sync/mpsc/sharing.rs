@@ -24,6 +24,12 @@ impl<T> Channel<T> {
 
     /// Sends a value, waiting at most until the deadline. Returns `Full` if there was no space
     /// until then.
+    /// Returns the number of values that wait to be received, without those of senders that wait
+    /// for space.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().queue.len().min(self.bound)
+    }
+
     pub(crate) fn send_deadline(&self, value: T, deadline: Instant) -> Result<(), TrySendError<T>> {
         turn::spend();
         let Some(ticket) = self.put_or_join_line(value)? else {
