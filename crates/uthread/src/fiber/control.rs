@@ -29,6 +29,14 @@ use crate::tls;
 /// crate and the switch, and the first frame of the caller.
 const PREFETCHED_STACK_BYTES: usize = 12 * cache::LINE_BYTES;
 
+/// Maximum number of bytes that corosensei uses below [`address_below_caller`] to suspend a fiber,
+/// for its frame and the saved registers: three times the 336 bytes that these take without
+/// optimization on x86-64, as other versions, architectures and sanitizers may take more.
+const SWITCH_BYTES_MAX: usize = 1024;
+
+/// The second visit of a suspended fiber returns what it does not use. Later ones do nothing.
+const VISITS_MAX: usize = 2;
+
 /// The reason why a fiber has switched to its worker's loop, which acts on it once the fiber has
 /// left its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,8 +145,9 @@ impl Rare {
 struct Switch {
     /// Set from start to end.
     runner: Cell<Option<Runner>>,
-    /// The stack pointer of the suspended fiber.
-    left_off: Cell<Option<NonNull<u8>>>,
+    /// The [`address_below_caller`] of the last suspension, plus the number of calls of
+    /// [`Control::unused_stack`] since then, up to [`VISITS_MAX`].
+    left_off: Cell<Option<NonZeroUsize>>,
     /// The handle by which the running fiber switches away; it lies at the base of its stack.
     exit: Cell<Option<NonNull<Exit>>>,
 }
@@ -495,10 +504,9 @@ impl Control {
     /// Called only from within the running fiber.
     #[inline(always)]
     pub(crate) unsafe fn suspend(&self, pause: Pause) {
-        let mark = MaybeUninit::<u8>::uninit();
         self.switch
             .left_off
-            .set(Some(NonNull::from_ref(&mark).cast()));
+            .set(NonZeroUsize::new(address_below_caller()));
         // SAFETY: the fiber is running, so it has stored its exit.
         let exit = unsafe { self.switch.exit.get().unwrap_unchecked() };
         // SAFETY: the fiber is running, so its exit is alive.
@@ -507,35 +515,38 @@ impl Control {
     }
 }
 
-#[allow(unsafe_code, reason = "reading a suspended coroutine")]
+#[allow(unsafe_code, reason = "reading the cells of a suspended fiber")]
 impl Control {
-    /// Returns the pages of the stack below the stack pointer, if the fiber has been suspended
+    /// Returns the pages of the stack below what the fiber uses, if the fiber has been suspended
     /// since the previous call. Returns them once per suspension.
     ///
     /// # Safety
     ///
     /// The fiber has started, is suspended, and is not resumed during the call.
     pub(crate) unsafe fn unused_stack(&self) -> Option<Range<usize>> {
-        // The switch stores an address above the stack pointer here, which this function replaces
-        // by the stack pointer, and then by the address below it.
-        let left_off = self.switch.left_off.get()?.addr().get();
-        let runner = self.switch.runner.get()?;
-        let extent = runner.extent();
-        // corosensei keeps the stack pointer in the coroutine, where only addresses above it are in
-        // the stack, too. SAFETY: by the caller's contract.
-        let words = unsafe { runner.words() }.into_iter();
-        let stack_pointer = words.filter(|word| extent.contains(*word)).min()?;
+        let left_off = self.switch.left_off.get()?.get();
+        let visits = left_off % align_of::<Mark>();
+        let extent = self.switch.runner.get()?.extent();
         // A program may have switched to a stack of its own.
-        if left_off < stack_pointer || !extent.contains(left_off) {
+        if visits == VISITS_MAX || !extent.contains(left_off) {
             return None;
         }
-        let waits = left_off == stack_pointer;
-        let mark = NonZeroUsize::new(stack_pointer - usize::from(waits))?;
-        self.switch
-            .left_off
-            .set(Some(NonNull::without_provenance(mark)));
-        waits.then(|| extent.pages_below(stack_pointer))
+        self.switch.left_off.set(NonZeroUsize::new(left_off + 1));
+        let has_waited = visits + 1 == VISITS_MAX;
+        has_waited.then(|| extent.pages_below(left_off - visits - SWITCH_BYTES_MAX))
     }
+}
+
+/// A variable whose address has room for the number of visits.
+type Mark = u64;
+
+/// Returns an address below the stack pointer of the caller, by no more than a call takes: that of
+/// a variable in a frame of its own. One in the caller's frame could be above a large array, as the
+/// caller is inlined into other functions.
+#[inline(never)]
+fn address_below_caller() -> usize {
+    let mark = MaybeUninit::<Mark>::uninit();
+    (&raw const mark).addr()
 }
 
 /// A reference to a started fiber, as queues hold it.
@@ -573,7 +584,7 @@ impl Started {
     /// control block must be in the cache.
     pub(crate) fn prefetch_page(self) {
         if let Some(left_off) = self.control().switch.left_off.get() {
-            cache::prefetch_bytes(left_off, 1);
+            cache::prefetch_bytes(NonNull::without_provenance(left_off), 1);
         }
     }
 
@@ -582,9 +593,57 @@ impl Started {
     pub(crate) fn prefetch_stack(self) {
         let switch = &self.control().switch;
         if let (Some(left_off), Some(exit)) = (switch.left_off.get(), switch.exit.get()) {
-            let used = exit.addr().get().saturating_sub(left_off.addr().get());
-            cache::prefetch_bytes(left_off, used.min(PREFETCHED_STACK_BYTES));
+            let used = exit.addr().get().saturating_sub(left_off.get());
+            let start = NonNull::without_provenance(left_off);
+            cache::prefetch_bytes(start, used.min(PREFETCHED_STACK_BYTES));
             cache::prefetch(exit);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use corosensei::{Coroutine, CoroutineResult};
+
+    use super::*;
+    use crate::stack::pool::Pool;
+    use crate::stack::sizes::STACK_SIZE_MIN;
+
+    /// The value of the bytes of the stack that nothing has used.
+    const UNUSED: u8 = 0xa5;
+
+    #[test]
+    #[cfg_attr(feature = "sanitizer", ignore = "it forbids to read between variables")]
+    #[allow(unsafe_code, reason = "reading a suspended coroutine's stack")]
+    fn a_switch_uses_only_what_trimming_leaves_to_it() {
+        let pool = Pool::new(STACK_SIZE_MIN);
+        let mut stacks = Vec::new();
+        pool.take(&mut stacks).unwrap();
+        let stack = stacks.pop().unwrap();
+        let length = stack.top().addr().get() - stack.contents().start;
+        // SAFETY: the address is within the same mapping.
+        let start = unsafe { stack.top().sub(length) };
+        // SAFETY: no fiber uses the stack.
+        unsafe { start.write_bytes(UNUSED, length) };
+
+        let below = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&below);
+        let mut coroutine = Coroutine::with_stack(stack, move |exit: &Exit, ()| {
+            seen.store(address_below_caller() as u64, Ordering::Relaxed);
+            exit.suspend(None);
+        });
+        assert_eq!(coroutine.resume(()), CoroutineResult::Yield(None));
+        // SAFETY: the coroutine does not run, and all bytes are initialized.
+        let bytes = unsafe { slice::from_raw_parts(start.as_ptr(), length) };
+        let lowest = bytes.iter().position(|byte| *byte != UNUSED);
+        let lowest = start.addr().get() + lowest.expect("the coroutine has run");
+        let used = below.load(Ordering::Relaxed) as usize - lowest;
+        assert!(used <= SWITCH_BYTES_MAX, "{used} bytes");
+
+        assert_eq!(coroutine.resume(()), CoroutineResult::Return(()));
+        stacks.push(coroutine.into_stack());
+        pool.give(stacks);
     }
 }

@@ -31,14 +31,6 @@ use crate::tls::images::{self, Values};
 /// `None` says that the fiber has ended.
 type Context = Coroutine<(), Option<Pause>, (), Stack>;
 
-// `Runner::words` reads the stack, the stack pointer, its first value and the function that drops
-// what has not run: whole words, without padding. The sanitizer adds words of its own.
-const _: () = assert!(
-    cfg!(feature = "sanitizer")
-        || size_of::<Context>() == size_of::<Stack>() + 3 * size_of::<usize>()
-);
-const _: () = assert!(align_of::<Context>() == align_of::<usize>());
-
 /// The handle by which a running fiber switches away.
 pub(super) type Exit = Yielder<(), Option<Pause>>;
 
@@ -212,17 +204,6 @@ impl Runner {
         // SAFETY: the top was initialized when the runner was created, and the extent never
         // changes.
         unsafe { (*self.0.as_ptr()).extent }
-    }
-
-    /// Returns the words of the coroutine's handle, one of which is the stack pointer while it is
-    /// suspended.
-    ///
-    /// # Safety
-    ///
-    /// The coroutine is not running.
-    pub(super) unsafe fn words(self) -> [usize; size_of::<Context>() / size_of::<usize>()] {
-        // SAFETY: the handle consists of words, all of which are initialized.
-        unsafe { self.0.cast().read() }
     }
 }
 

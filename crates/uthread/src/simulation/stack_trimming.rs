@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use super::operations::receive_and_check;
 use super::programs::{Choices, dawdle};
 use super::{Mode, Simulation, under_seeds};
-use crate::fiber::{Fiber, Identity};
+use crate::fiber::{Fiber, Identity, Pause};
 use crate::sched::monitor::{Config, Monitor};
+use crate::sched::worker::current;
 use crate::thread::{JoinHandle, park, park_timeout, spawn};
 
 /// Waits somewhere below frames of several sizes, each of which holds what it held before.
@@ -86,44 +87,48 @@ fn the_monitor_misses_no_fiber_that_ran_between_two_turns() {
     });
 }
 
-/// Maximum number of bytes between a variable of a fiber that parks and its stack pointer.
-const FRAMES_BYTES_MAX: usize = 4096;
+/// Number of bytes of a fiber's frame, several pages.
+const FRAME_BYTES: usize = 10_000;
+
+/// Maximum number of bytes that trimming leaves below the frame from which a fiber suspends, beside
+/// the rest of a page.
+const LEFT_BYTES_MAX: usize = 2048;
 
 #[test]
-#[allow(unsafe_code, reason = "reading a suspended fiber")]
-fn the_stack_pointer_is_found_below_the_frames_of_a_waiting_fiber() {
-    // The stack pointer is read from the private fields of corosensei's `Coroutine`. Anything else
-    // that is found there would be far above the variable, or far below it.
+#[allow(unsafe_code, reason = "suspending a fiber, and reading it")]
+fn trimming_leaves_the_frame_that_a_fiber_suspends_from_and_little_else() {
     let mut simulation = Simulation::new(1, 1, Mode::Staying);
     let address = Arc::new(AtomicUsize::new(0));
     let waiting = Arc::clone(&address);
     let (fiber, joinable) = Fiber::owning(Identity::anonymous(Location::caller()), move || {
-        let variable = black_box(7_u8);
-        waiting.store((&raw const variable).addr(), Ordering::Relaxed);
-        park();
-        black_box(variable)
+        let frame = [7_u8; FRAME_BYTES];
+        waiting.store(black_box(&frame).as_ptr().addr(), Ordering::Relaxed);
+        let running = current::running().expect("a fiber runs");
+        // The function is inlined, so `frame` is in the frame that suspends.
+        // SAFETY: the caller is the running fiber.
+        unsafe { running.control().suspend(Pause::Parked) };
+        black_box(&frame).iter().all(|byte| *byte == 7)
     });
     simulation.shared.inject(fiber);
     simulation.step_until(|_| address.load(Ordering::Relaxed) != 0);
     let control = joinable.fiber().control();
     // SAFETY: the fiber has parked, and its worker, which is on this thread, does not run.
     let early = unsafe { control.unused_stack() };
-    assert_eq!(
-        early, None,
-        "the fiber was not suspended since the previous call"
-    );
+    assert_eq!(early, None, "no call has found it suspended before");
     // SAFETY: as before.
-    let pages =
-        unsafe { control.unused_stack() }.expect("the previous call found the fiber suspended");
-    let below = address.load(Ordering::Relaxed).checked_sub(pages.end);
-    let below = below.expect("the variable is in use");
+    let pages = unsafe { control.unused_stack() }.expect("the previous call found it suspended");
+    // SAFETY: as before.
+    let late = unsafe { control.unused_stack() };
+    assert_eq!(late, None, "the pages are returned once");
+    let left = address.load(Ordering::Relaxed).checked_sub(pages.end);
+    let left = left.expect("the frame is in use");
     assert!(
-        below < FRAMES_BYTES_MAX + rustix::param::page_size(),
-        "{below} bytes"
+        left < LEFT_BYTES_MAX + rustix::param::page_size(),
+        "{left} bytes"
     );
     let handle = JoinHandle::new(joinable);
     handle.thread().unpark();
     simulation.step_until(|_| handle.is_finished());
     simulation.shut_down();
-    assert_eq!(handle.join().unwrap(), 7);
+    assert!(handle.join().unwrap());
 }
