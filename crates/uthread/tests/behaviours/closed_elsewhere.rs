@@ -5,14 +5,15 @@
 use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::{fs, net};
+use std::time::{Duration, Instant};
+use std::{fs, net, thread};
 
 use rustix::stdio;
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, behaviours};
-use crate::support::{pair_with_std, pass_a_round};
+use crate::support::{HANG, pair_with_std, pass_a_round};
 use uthread::io::PipeReader;
 use uthread::net::{TcpStream, UnixStream};
 use uthread::process::Command;
@@ -170,7 +171,17 @@ fn closed_standard_streams_remain_closed(place: Place) {
         let opened =
             || (0..3).filter(|number| fs::read_link(format!("/proc/self/fd/{number}")).is_ok());
         let mut seen: Vec<(&str, RawFd)> = Vec::new();
-        let mut look = |after| seen.extend(opened().map(|number| (after, number)));
+        let mut look = |after| {
+            // A ring has such a number until another one is built in its place, and workers that
+            // start later build theirs meanwhile.
+            let start = Instant::now();
+            let mut open: Vec<RawFd> = opened().collect();
+            while !open.is_empty() && start.elapsed() < HANG {
+                thread::sleep(Duration::from_millis(1));
+                open = opened().collect();
+            }
+            seen.extend(open.into_iter().map(|number| (after, number)));
+        };
         let runtime = place.runtime();
         look("the runtime has started");
         runtime.run(|| {
