@@ -38,4 +38,4 @@ mod tokens;
 mod tests;
 
 pub use file::{Note, Options, Ported, port};
-pub use scan::{Effect, Finding, Module, modules, scan};
+pub use scan::{Effect, Finding, Module, Scanned, scan};

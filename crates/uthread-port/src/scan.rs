@@ -38,7 +38,16 @@ pub struct Finding {
     pub line: usize,
 }
 
-/// A module in another file. See the example of [`modules`].
+/// What a file contains. See the example of [`scan`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scanned {
+    /// The places that may keep a fiber's worker from other fibers, in the order of their lines.
+    pub findings: Vec<Finding>,
+    /// The modules in other files that it declares.
+    pub modules: Vec<Module>,
+}
+
+/// A module in another file. See the example of [`scan`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
     /// The path from the folder of the file's modules, without an ending: `a`, or `a/b` if `a` is
@@ -127,48 +136,41 @@ const ROOTS: [(&str, &str); 4] = [
     ("thread_local", "!"),
 ];
 
-/// Returns the places of a file that may keep a fiber's worker from other fibers, in the order of
-/// their lines. Leaves out tests, code for other systems, and code for features that the crate does
-/// not have. A text that is not Rust has none.
+/// Returns the places of a file that may keep a fiber's worker from other fibers, and the modules
+/// in other files. Leaves out the places in tests, in code for other systems, and in code for
+/// features that the crate does not have. A text that is not Rust has none of either.
 ///
 /// ```
 /// use uthread_port::{Effect, scan};
 ///
 /// let source = "use std::{fmt, sync::Condvar};\n\nfn wait() {\n    std::thread::park();\n}\n";
-/// let found = scan(source, &[]);
+/// let found = scan(source, &[]).findings;
 /// let places: Vec<_> = found.iter().map(|found| (found.what.as_str(), found.line)).collect();
 /// assert_eq!(places, [("std::sync::Condvar", 1), ("std::thread::park", 4)]);
 /// assert_eq!(found[0].effect, Effect::Blocks);
-/// ```
-#[must_use]
-pub fn scan(source: &str, features: &[String]) -> Vec<Finding> {
-    // Tables of generated code take long to parse.
-    if !ROOTS.iter().any(|(name, next)| follows(source, name, next)) && !has_block_of_c(source) {
-        return Vec::new();
-    }
-    let Some(mut scan) = Scan::of(source, features) else {
-        return Vec::new();
-    };
-    scan.find_guards();
-    scan.found.sort_by_key(|finding| finding.line);
-    scan.found
-}
-
-/// Returns the modules in other files that a file declares. A text that is not Rust declares none.
 ///
-/// ```
-/// use uthread_port::modules;
-///
-/// let declared = modules("mod a;\n#[cfg(windows)]\nmod b {\n    mod c;\n}\n", &[]);
+/// let declared = scan("mod a;\n#[cfg(windows)]\nmod b {\n    mod c;\n}\n", &[]).modules;
 /// let found: Vec<_> = declared.iter().map(|module| (module.path.as_str(), module.is_left_out)).collect();
 /// assert_eq!(found, [("a", false), ("b/c", true)]);
 /// ```
 #[must_use]
-pub fn modules(source: &str, features: &[String]) -> Vec<Module> {
-    if !follows(source, "mod", " ") {
-        return Vec::new();
+pub fn scan(source: &str, features: &[String]) -> Scanned {
+    // Tables of generated code take long to parse.
+    let is_of_interest = ROOTS.iter().any(|(name, next)| follows(source, name, next))
+        || has_block_of_c(source)
+        || follows(source, "mod", " ");
+    if !is_of_interest {
+        return Scanned::default();
     }
-    Scan::of(source, features).map_or(Vec::new(), |scan| scan.modules)
+    let Some(mut scan) = Scan::of(source, features) else {
+        return Scanned::default();
+    };
+    scan.find_guards();
+    scan.found.sort_by_key(|finding| finding.line);
+    Scanned {
+        findings: scan.found,
+        modules: scan.modules,
+    }
 }
 
 /// Returns `true` if `next` follows a name anywhere, maybe after spaces.
@@ -470,7 +472,7 @@ mod tests {
 
     #[track_caller]
     fn check(source: &str, expected: &[(&str, usize)]) {
-        let found = scan(source, &[]);
+        let found = scan(source, &[]).findings;
         let found: Vec<_> = found
             .iter()
             .map(|found| (found.what.as_str(), found.line))
@@ -576,7 +578,8 @@ mod tests {
                       #[path = \"f_unix.rs\"]\nmod f;\n\
                       #[cfg_attr(unix, path = \"g_unix.rs\")]\n\
                       #[cfg_attr(not(unix), path = \"g_other.rs\")]\nmod g;";
-        let found: Vec<_> = modules(source, &[])
+        let found: Vec<_> = scan(source, &[])
+            .modules
             .into_iter()
             .map(|module| (module.path, module.is_named, module.is_left_out))
             .collect();

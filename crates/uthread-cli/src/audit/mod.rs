@@ -131,12 +131,12 @@ impl Audited {
     fn new(dependency: Dependency) -> anyhow::Result<Audited> {
         let mut found: Vec<(String, Finding)> = Vec::new();
         // The calls of what libc declares are found in its callers.
-        let sources = match &*dependency.name {
+        let files = match &*dependency.name {
             "libc" => Vec::new(),
-            _ => sources::of(&dependency)?,
+            _ => sources::scan(&dependency)?,
         };
-        for (file, source) in sources {
-            for finding in uthread_port::scan(&source, &dependency.features) {
+        for (file, findings) in files {
+            for finding in findings {
                 if found
                     .iter()
                     .all(|(_, before)| before.effect != finding.effect)

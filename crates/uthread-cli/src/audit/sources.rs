@@ -7,24 +7,26 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use uthread_port::Module;
+use uthread_port::{Finding, Module};
 
 use super::packages::Dependency;
 use crate::rust_files;
 
-/// Returns the sources, each with its path within the package and its text. Leaves out those that
-/// are not UTF-8.
-pub(super) fn of(dependency: &Dependency) -> anyhow::Result<Vec<(PathBuf, String)>> {
-    let files = rust_files::of(std::slice::from_ref(&dependency.sources))?;
-    let files: Vec<_> = files
-        .into_iter()
-        .filter(|path| !is_of_other_target(dependency, path))
-        .filter_map(|path| Some((fs::read_to_string(&path).ok()?, path)))
-        .collect();
+/// Returns what may keep a worker from other fibers in each file, with its path within the package.
+/// Leaves out files that are not UTF-8.
+pub(super) fn scan(dependency: &Dependency) -> anyhow::Result<Vec<(PathBuf, Vec<Finding>)>> {
+    let mut files = Vec::new();
     let (mut kept, mut left_out) = (HashSet::new(), HashSet::new());
-    for (source, path) in &files {
-        for module in uthread_port::modules(source, &dependency.features) {
-            let place = place_of(&module, path, path == &dependency.root);
+    for path in rust_files::of(std::slice::from_ref(&dependency.sources))? {
+        if is_of_other_target(dependency, &path) {
+            continue;
+        }
+        let Ok(source) = fs::read_to_string(&path) else {
+            continue;
+        };
+        let scanned = uthread_port::scan(&source, &dependency.features);
+        for module in scanned.modules {
+            let place = place_of(&module, &path, path == dependency.root);
             let of_its_kind = if module.is_left_out {
                 &mut left_out
             } else {
@@ -32,6 +34,7 @@ pub(super) fn of(dependency: &Dependency) -> anyhow::Result<Vec<(PathBuf, String
             };
             of_its_kind.extend(place);
         }
+        files.push((path, scanned.findings));
     }
     let is_left_out = |path: &Path| {
         let without_ending = path.with_extension("");
@@ -39,10 +42,10 @@ pub(super) fn of(dependency: &Dependency) -> anyhow::Result<Vec<(PathBuf, String
         let mut places = around.filter(|place| left_out.contains(*place));
         places.any(|place| !kept.contains(place))
     };
-    let own = files.into_iter().filter(|(_, path)| !is_left_out(path));
-    let within = own.map(|(source, path)| {
+    let own = files.into_iter().filter(|(path, _)| !is_left_out(path));
+    let within = own.map(|(path, findings)| {
         let file = path.strip_prefix(&dependency.package).unwrap_or(&path);
-        (file.to_owned(), source)
+        (file.to_owned(), findings)
     });
     Ok(within
         .filter(|(file, _)| !is_named_as_other(file))
