@@ -6,14 +6,28 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
+use futures_io::AsyncRead;
 use futures_util::future::join;
 use futures_util::io::{AsyncReadExt, AsyncWriteExt};
 use rustix::io::Errno;
-use uthread::sync::mpsc;
+use uthread::sync::mpsc::{self, Receiver};
 use uthread::{Driver, Runtime, Shutdown, block_on, shield, spawn};
 use uthread_futures::Async;
 
 use crate::places::{Calls, LONG, everywhere, poll_read, runtimes, tcp, unix};
+
+/// Sends a byte to a task that waits, and expects a call of its waker, and then the byte.
+#[track_caller]
+fn expect_byte<S>(ours: &Async<S>, theirs: &mut impl Write, waker: &Waker, calls: &Receiver<()>)
+where
+    for<'a> &'a Async<S>: AsyncRead,
+{
+    // Those that came before are of other events.
+    while calls.try_recv().is_ok() {}
+    theirs.write_all(b"x").unwrap();
+    calls.recv_timeout(LONG).unwrap();
+    assert!(matches!(poll_read(ours, waker), Poll::Ready(Ok(1))));
+}
 
 #[test]
 fn another_executor_on_a_thread_outside_of_any_runtime() {
@@ -99,9 +113,7 @@ fn the_end_of_a_runtime_wakes_the_task_which_goes_on_elsewhere() {
         drop(runtime);
         calls.recv_timeout(LONG).unwrap();
         assert!(poll_read(&ours, &waker).is_pending());
-        theirs.write_all(b"x").unwrap();
-        calls.recv_timeout(LONG).unwrap();
-        assert!(matches!(poll_read(&ours, &waker), Poll::Ready(Ok(1))));
+        expect_byte(&ours, &mut theirs, &waker, &calls);
     }
 }
 
@@ -115,6 +127,7 @@ fn a_task_goes_on_elsewhere_after_its_runtime_has_abandoned_its_fibers() {
             let (waker, calls) = Calls::waker();
             runtime.run(|| {
                 assert!(poll_read(&ours, &waker).is_pending());
+                // Time for the helper fiber to start. Without that, it is the other case.
                 if has_started {
                     uthread::sleep(Duration::from_millis(1));
                 }
@@ -122,10 +135,7 @@ fn a_task_goes_on_elsewhere_after_its_runtime_has_abandoned_its_fibers() {
             // The task waits in another place before the fibers of the first one are abandoned.
             assert!(poll_read(&ours, &waker).is_pending());
             runtime.shutdown(Shutdown::Abandon);
-            while calls.try_recv().is_ok() {}
-            theirs.write_all(b"x").unwrap();
-            calls.recv_timeout(LONG).unwrap();
-            assert!(matches!(poll_read(&ours, &waker), Poll::Ready(Ok(1))));
+            expect_byte(&ours, &mut theirs, &waker, &calls);
         }
     }
 }
@@ -142,10 +152,7 @@ fn a_task_that_is_polled_after_its_runtime_has_abandoned_its_fibers_goes_on() {
         let other = Runtime::builder().workers(1).build().unwrap();
         other.run(move || {
             assert!(poll_read(&ours, &waker).is_pending());
-            while calls.try_recv().is_ok() {}
-            theirs.write_all(b"x").unwrap();
-            calls.recv_timeout(LONG).unwrap();
-            assert!(matches!(poll_read(&ours, &waker), Poll::Ready(Ok(1))));
+            expect_byte(&ours, &mut theirs, &waker, &calls);
         });
     }
 }
@@ -193,9 +200,7 @@ fn a_poll_on_an_ordinary_thread_needs_no_runtime_of_its_caller() {
     let ours = Async::new(ours);
     let (waker, calls) = Calls::waker();
     assert!(poll_read(&ours, &waker).is_pending());
-    theirs.write_all(b"x").unwrap();
-    calls.recv_timeout(LONG).unwrap();
-    assert!(matches!(poll_read(&ours, &waker), Poll::Ready(Ok(1))));
+    expect_byte(&ours, &mut theirs, &waker, &calls);
     assert!(matches!(poll_read(&ours, Waker::noop()), Poll::Pending));
 }
 
