@@ -278,15 +278,16 @@ impl Command {
                 offload::perform_start(|| inner.spawn())
             }
         };
-        for _ in 0..BUSY_RETRIES {
+        let mut retries = BUSY_RETRIES;
+        loop {
             match spawn() {
-                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && retries > 0 => {
+                    retries -= 1;
                     wait::park_deadline(caller::after(caller::now(), BUSY_PAUSE));
                 }
                 child => return child.map(Child::from),
             }
         }
-        spawn().map(Child::from)
     }
 
     fn choose_rest(&mut self, input: fn() -> Stdio, output: fn() -> Stdio) {
