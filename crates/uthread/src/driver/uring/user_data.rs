@@ -5,7 +5,7 @@
 //!           0   c   .. the token of an operation ..
 //!           1   c   0  .. operation ..  entry     an entry of a raw operation
 //!           1   1   1  .. ones ..                 a wake-up
-//!           1   1   1  .. ones ..              0  a test of the flag of urgent entries (`uthread_urgent`)
+//!           1   1   1  .. ones ..              0  a test of the flag of urgent entries
 //! ```
 //!
 //! The bit `c` marks a request to cancel the entry that the other bits identify.

@@ -3,8 +3,8 @@
 //! A fiber that has once called deep functions keeps the pages that they touched, although it may
 //! wait for an hour in a shallow one. The monitor sends [`Mail::Trim`] to a worker about once per
 //! second. The worker then visits its suspended fibers, and discards the pages below the frames of
-//! each that has not run since the previous visit. A fiber that is never suspended for
-//! that long pays nothing but the two instructions by which each suspension finds an address below its
+//! each that has not run since the previous visit. A fiber that is never suspended for that long
+//! pays nothing but the two instructions by which each suspension finds an address below its
 //! frames.
 
 use super::Worker;
