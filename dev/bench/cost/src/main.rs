@@ -17,14 +17,15 @@ Usage: uthread-cost <operation> <count>
        uthread-cost ratio yield|spawn
        uthread-cost list";
 
+/// The prefix of an operation of fibers that have thread-local storage of their own.
+const OWN_TLS: &str = "own-";
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments[..] {
         ["list"] => {
-            for operation in operations::ALL {
-                println!("{}", operation.name);
-            }
+            print_names();
             Ok(())
         }
         ["ratio", name] => ratio(name),
@@ -40,25 +41,35 @@ fn main() -> ExitCode {
     }
 }
 
+fn print_names() {
+    let plain = operations::ALL.iter().map(|operation| operation.name);
+    let own = plain
+        .clone()
+        .filter(|name| operations::OF_FIBERS.contains(name));
+    plain.for_each(|name| println!("{name}"));
+    own.for_each(|name| println!("{OWN_TLS}{name}"));
+}
+
 fn run(name: &str, count: &str) -> Result<(), String> {
-    let operation = Operation::by_name(name)
+    let plain = name.strip_prefix(OWN_TLS);
+    let operation = Operation::by_name(plain.unwrap_or(name))
         .ok_or_else(|| format!("unknown operation {name:?}; `uthread-cost list` prints them"))?;
     let count = count
         .parse()
         .map_err(|_| format!("not a count: {count:?}"))?;
-    runtime()?.run(|| (operation.repeat)(count));
+    runtime(plain.is_some())?.run(|| (operation.repeat)(count));
     Ok(())
 }
 
 fn ratio(name: &str) -> Result<(), String> {
     let pair = Pair::by_name(name).ok_or(USAGE)?;
-    runtime()?.run(|| pair.print_ratio());
+    runtime(false)?.run(|| pair.print_ratio());
     Ok(())
 }
 
 /// Builds a runtime with one worker. Callgrind runs no io_uring system calls.
-fn runtime() -> Result<Runtime, String> {
-    let builder = Runtime::builder().workers(1);
+fn runtime(own_tls: bool) -> Result<Runtime, String> {
+    let builder = Runtime::builder().workers(1).own_tls(own_tls);
     let runtime = builder.driver(Driver::Epoll).build();
     runtime.map_err(|error| format!("cannot start a runtime: {error}"))
 }

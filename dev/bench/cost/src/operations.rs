@@ -60,6 +60,9 @@ pub(crate) const ALL: &[Operation] = &[
     },
 ];
 
+/// The operations that thread-local storage of its own for each fiber makes dearer.
+pub(crate) const OF_FIBERS: &[&str] = &["yield", "spawn", "park", "channel", "echo"];
+
 impl Operation {
     pub(crate) fn by_name(name: &str) -> Option<&'static Operation> {
         ALL.iter().find(|operation| operation.name == name)
