@@ -1,10 +1,12 @@
-//! The memory of fibers. Each thread keeps some of what it releases: the allocator takes several
-//! hundred instructions for a fiber if there are more of a size than it caches per thread, which
-//! are seven with glibc.
+//! The memory of fibers. Each thread [keeps](kept) some of what it releases: the allocator takes
+//! several hundred instructions for a fiber if there are more of a size than it caches per thread,
+//! which are seven with glibc.
 
 use std::alloc::{self, Layout};
 use std::cell::Cell;
 use std::ptr::NonNull;
+
+use super::kept::{self, Kept};
 
 /// The sizes kept, with the header, are multiples of this, as with glibc.
 const STEP_BYTES: usize = 16;
@@ -51,21 +53,13 @@ impl Size {
     }
 }
 
-thread_local! {
-    /// Without a destructor, which each access would have to register: `CLEANUP` has it.
-    static FREE: FreeBlocks = const { FreeBlocks([const { FreeList::new() }; SIZES]) };
-    /// Exists from the first release on.
-    static CLEANUP: Cleanup = const { Cleanup(Cell::new(false)) };
-}
-
 /// The blocks that a thread keeps, by size.
-struct FreeBlocks([FreeList; SIZES]);
+pub(super) struct FreeBlocks([FreeList; SIZES]);
 
 /// Blocks of one size, each of which begins with a pointer to the next.
 struct FreeList {
     first: Cell<Option<NonNull<u8>>>,
-    /// Number of blocks that may be added. None before the first release and at the end of the
-    /// thread.
+    /// Number of blocks that may be added.
     room: Cell<usize>,
 }
 
@@ -74,7 +68,7 @@ impl FreeList {
     const fn new() -> FreeList {
         FreeList {
             first: Cell::new(None),
-            room: Cell::new(0),
+            room: Cell::new(FREE_MAX),
         }
     }
 
@@ -104,6 +98,25 @@ impl FreeList {
     }
 }
 
+impl Default for FreeBlocks {
+    fn default() -> FreeBlocks {
+        FreeBlocks([const { FreeList::new() }; SIZES])
+    }
+}
+
+/// Returns the blocks to the allocator.
+impl Drop for FreeBlocks {
+    #[allow(unsafe_code, reason = "the allocator's interface")]
+    fn drop(&mut self) {
+        for (index, list) in self.0.iter().enumerate() {
+            while let Some(block) = list.pop() {
+                // SAFETY: all blocks of this index were allocated with this layout.
+                unsafe { deallocate(block, Size(index as u32).layout()) };
+            }
+        }
+    }
+}
+
 impl FreeBlocks {
     /// Returns the list of this size, which is kept.
     fn list(&self, size: Size) -> &FreeList {
@@ -125,7 +138,7 @@ pub(super) fn allocate(layout: Layout, size: Size) -> NonNull<u8> {
 /// fibers make.
 #[inline(never)]
 fn take(size: Size) -> Option<NonNull<u8>> {
-    FREE.with(|free| free.list(size).pop())
+    kept::with(|kept| kept.blocks.list(size).pop())?
 }
 
 #[cold]
@@ -145,30 +158,9 @@ fn allocate_new(layout: Layout) -> NonNull<u8> {
 #[allow(unsafe_code, reason = "the contract's")]
 pub(super) unsafe fn release(block: NonNull<u8>, size: Size) {
     // SAFETY: by the caller's contract. Blocks in a list have room for a pointer.
-    let is_free = FREE.with(|free| unsafe { free.list(size).push(block) });
-    if !is_free {
-        // SAFETY: by the caller's contract.
-        unsafe { release_without_room(block, size) };
-    }
-}
-
-/// Releases memory of a size of which the thread keeps enough, or none yet, or no longer.
-///
-/// # Safety
-///
-/// The contract of [`release`].
-#[cold]
-#[allow(unsafe_code, reason = "the contract's")]
-unsafe fn release_without_room(block: NonNull<u8>, size: Size) {
-    // Fails at the end of the thread.
-    let was_made = CLEANUP.try_with(|cleanup| cleanup.0.replace(true));
-    let is_free = was_made == Ok(false)
-        && FREE.with(|free| {
-            free.0.iter().for_each(|list| list.room.set(FREE_MAX));
-            // SAFETY: by the caller's contract, as in `release`.
-            unsafe { free.list(size).push(block) }
-        });
-    if !is_free {
+    let keep = |kept: &Kept| unsafe { kept.blocks.list(size).push(block) };
+    let is_kept = kept::with(keep).unwrap_or_else(|| kept::with_new(keep) == Some(true));
+    if !is_kept {
         // SAFETY: by the caller's contract: the memory was allocated with the layout of this size.
         unsafe { deallocate(block, size.layout()) };
     }
@@ -183,26 +175,6 @@ unsafe fn release_without_room(block: NonNull<u8>, size: Size) {
 pub(super) unsafe fn deallocate(block: NonNull<u8>, layout: Layout) {
     // SAFETY: by the caller's contract.
     unsafe { alloc::dealloc(block.as_ptr(), layout) };
-}
-
-/// Returns the blocks of a thread to the allocator when the thread ends. `true` once there may be
-/// blocks.
-struct Cleanup(Cell<bool>);
-
-impl Drop for Cleanup {
-    #[allow(unsafe_code, reason = "the allocator's interface")]
-    fn drop(&mut self) {
-        FREE.with(|free| {
-            for (index, list) in free.0.iter().enumerate() {
-                while let Some(block) = list.pop() {
-                    // SAFETY: all blocks of this index were allocated with this layout.
-                    unsafe { deallocate(block, Size(index as u32).layout()) };
-                }
-                // Blocks that are released from now on return to the allocator immediately.
-                list.room.set(0);
-            }
-        });
-    }
 }
 
 #[cfg(test)]
@@ -243,8 +215,7 @@ mod tests {
         impl Drop for Late {
             fn drop(&mut self) {
                 give(self.0.take().expect("the block is set"), LAYOUT);
-                let kept = FREE.with(|free| free.list(Size::of(LAYOUT)).first.get());
-                assert_eq!(kept, None);
+                assert_eq!(kept::with(|_| ()), None);
             }
         }
         const LAYOUT: Layout = Layout::new::<[u64; 8]>();
@@ -254,7 +225,8 @@ mod tests {
             LATE.with(|late| late.0.set(Some(allocate(LAYOUT, size))));
             let blocks: Vec<_> = (0..FREE_MAX + 2).map(|_| allocate(LAYOUT, size)).collect();
             blocks.into_iter().for_each(|block| give(block, LAYOUT));
-            assert!(!REUSES || FREE.with(|free| free.list(size).room.get()) == 0);
+            let room = kept::with(|kept| kept.blocks.list(size).room.get());
+            assert!(!REUSES || room == Some(0));
         });
         assert!(end.join().is_ok());
     }

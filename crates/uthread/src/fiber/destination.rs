@@ -1,29 +1,21 @@
 //! The references of fibers to their scheduler. Each fiber has one from its start to its release,
-//! and counting them takes two atomic operations, a fifth of the time of a spawn and its join. So
-//! the thread of a worker keeps those of the fibers that are released on it, for those that it
-//! starts.
+//! and counting them takes two atomic operations, a fifth of the time of a spawn and its join. So a
+//! worker [keeps](kept) those of the fibers that are released on it, for those that it starts.
 
 use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
 
 use super::Scheduler;
+use super::kept::{self, Kept};
 
 /// The scheduler of a fiber, in one word.
 pub(crate) type Destination = Arc<Arc<dyn Scheduler>>;
 
-thread_local! {
-    static RECYCLED: Recycled = const {
-        Recycled {
-            scheduler: Cell::new(ptr::null()),
-            count: Cell::new(0),
-        }
-    };
-}
-
-/// The references that a thread keeps, all to one scheduler.
-struct Recycled {
-    /// Null on a thread that keeps none: it is no worker's, or ends.
+/// The references that a worker keeps, all to one scheduler.
+#[derive(Default)]
+pub(super) struct Recycled {
+    /// Null if none are kept: it is no worker's, or its worker has ended.
     scheduler: Cell<*const Arc<dyn Scheduler>>,
     /// Number of references. As many are counted and belong to nobody else.
     count: Cell<usize>,
@@ -32,6 +24,7 @@ struct Recycled {
 /// The reference of a worker, and the source of those of its fibers.
 pub(crate) struct Destinations {
     own: Destination,
+    kept: Box<Kept>,
 }
 
 #[allow(unsafe_code, reason = "references that are counted but are no values")]
@@ -39,58 +32,45 @@ impl Destinations {
     pub(crate) fn new(scheduler: Arc<dyn Scheduler>) -> Destinations {
         Destinations {
             own: Arc::new(scheduler),
+            kept: Box::default(),
         }
     }
 
-    /// Makes the calling thread keep references, until [`drop_kept`](Destinations::drop_kept).
-    /// Called by the worker's thread, which keeps none yet.
+    /// Makes the calling thread, which is the worker's, keep what fibers leave for others, until
+    /// [`drop_kept`](Destinations::drop_kept).
     pub(crate) fn keep(&self) {
-        RECYCLED.with(|recycled| {
-            debug_assert_eq!(
-                recycled.count.get(),
-                0,
-                "a thread keeps those of one worker"
-            );
-            recycled.scheduler.set(Arc::as_ptr(&self.own));
-        });
+        self.kept.recycled.scheduler.set(Arc::as_ptr(&self.own));
+        self.lend();
     }
 
-    /// Drops what the calling thread has kept of this worker's references. It keeps no more.
+    /// Lets the calling thread or fiber use what the worker keeps.
+    pub(crate) fn lend(&self) {
+        // SAFETY: `drop_kept` withdraws it, on the thread of the worker, to which only fibers that
+        // it runs have access.
+        unsafe { self.kept.lend() };
+    }
+
+    /// Drops the kept references. The calling thread keeps nothing of this worker's any more.
     pub(crate) fn drop_kept(&self) {
-        let own = Arc::as_ptr(&self.own);
-        RECYCLED.with(|recycled| {
-            if ptr::eq(recycled.scheduler.get(), own) {
-                recycled.scheduler.set(ptr::null());
-                for _ in 0..recycled.count.take() {
-                    // SAFETY: the thread has kept the reference, and gives it up.
-                    unsafe { Arc::decrement_strong_count(own) };
-                }
-            }
-        });
+        kept::withdraw();
+        let recycled = &self.kept.recycled;
+        recycled.scheduler.set(ptr::null());
+        for _ in 0..recycled.count.take() {
+            // SAFETY: the worker has kept the reference, and gives it up.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.own)) };
+        }
     }
 
-    /// Returns the reference of a fiber that starts. Called by the loop of the worker, which stays
-    /// on its thread.
+    /// Returns the reference of a fiber that starts.
     pub(crate) fn take(&self) -> Destination {
-        let own = Arc::as_ptr(&self.own);
-        if RECYCLED.with(|recycled| recycled.take(own)) {
-            // SAFETY: the thread has kept the reference, and gives it up.
-            unsafe { Arc::from_raw(own) }
-        } else {
-            Arc::clone(&self.own)
+        match self.kept.recycled.count.get().checked_sub(1) {
+            Some(rest) => {
+                self.kept.recycled.count.set(rest);
+                // SAFETY: the worker has kept the reference, and gives it up.
+                unsafe { Arc::from_raw(Arc::as_ptr(&self.own)) }
+            }
+            None => Arc::clone(&self.own),
         }
-    }
-}
-
-impl Recycled {
-    /// Gives up a reference to this scheduler. Returns `false` if there is none.
-    fn take(&self, scheduler: *const Arc<dyn Scheduler>) -> bool {
-        let count = self.count.get();
-        let has_one = ptr::eq(self.scheduler.get(), scheduler) && count > 0;
-        if has_one {
-            self.count.set(count - 1);
-        }
-        has_one
     }
 }
 
@@ -100,14 +80,17 @@ impl Recycled {
 #[allow(unsafe_code, reason = "references that are counted but are no values")]
 pub(super) fn give_back(destination: Destination) {
     let scheduler = Arc::into_raw(destination);
-    RECYCLED.with(|recycled| {
-        if ptr::eq(recycled.scheduler.get(), scheduler) {
+    let is_kept = kept::with(|Kept { recycled, .. }| {
+        let keeps = ptr::eq(recycled.scheduler.get(), scheduler);
+        if keeps {
             recycled.count.set(recycled.count.get() + 1);
-        } else {
-            // SAFETY: the reference was that of the fiber.
-            unsafe { Arc::decrement_strong_count(scheduler) };
         }
+        keeps
     });
+    if is_kept != Some(true) {
+        // SAFETY: the reference was that of the fiber.
+        unsafe { Arc::decrement_strong_count(scheduler) };
+    }
 }
 
 #[cfg(test)]
@@ -160,7 +143,6 @@ mod tests {
         let reference = theirs.take();
         assert_eq!((count(&ours), count(&theirs)), (2, 2));
         drop(reference);
-        theirs.drop_kept();
         assert_eq!(count(&ours), 2);
         ours.drop_kept();
         assert_eq!(count(&ours), 1);

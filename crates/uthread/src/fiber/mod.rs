@@ -15,6 +15,7 @@ mod context;
 pub(crate) mod control;
 mod destination;
 mod joinable;
+pub(crate) mod kept;
 mod last_worker;
 pub(crate) mod limits;
 pub(crate) mod locals;

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::ptr;
 
 use super::{Worker, budget};
-use crate::fiber::Started;
+use crate::fiber::{Started, kept};
 use crate::stack::overflow::Victim;
 
 thread_local! {
@@ -46,6 +46,7 @@ pub(super) fn set_running(fiber: Option<Started>) {
 pub(super) fn record_in_fiber(worker: &Worker, fiber: Started) {
     CURRENT.set(worker);
     FIBER.set(Some(fiber));
+    worker.fibers.lend_kept();
     budget::renew();
 }
 
@@ -54,7 +55,7 @@ pub(super) fn record_in_fiber(worker: &Worker, fiber: Started) {
 #[inline(never)]
 pub(super) fn across_reset(reset: fn()) {
     let (worker, fiber) = (CURRENT.get(), FIBER.get());
-    reset();
+    kept::across(reset);
     // Opaque values: the compiler must not find that they are stored already.
     CURRENT.set(black_box(worker));
     FIBER.set(black_box(fiber));
@@ -79,6 +80,7 @@ impl Drop for Leave {
 pub(crate) fn leave_for_good() {
     CURRENT.set(ptr::null());
     FIBER.set(None);
+    kept::withdraw();
 }
 
 /// Calls `action` with the worker of the calling thread, if it is one.

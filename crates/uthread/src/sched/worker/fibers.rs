@@ -216,6 +216,13 @@ impl Fibers {
         self.destinations.keep();
     }
 
+    /// Lets the calling fiber, which has thread-local storage of its own, use what the worker
+    /// keeps.
+    #[inline(always)]
+    pub(super) fn lend_kept(&self) {
+        self.destinations.lend();
+    }
+
     /// Gives away all that was kept for other fibers, as the worker ends.
     pub(super) fn leave(&self) {
         self.runners.give_all();
