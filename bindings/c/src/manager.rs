@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use uthread::runtime::Builder;
 use uthread::thread::Thread;
-use uthread::{Builder, Driver, Runtime};
+use uthread::{Driver, Runtime};
 
 use crate::completion::{Completion, errno};
 use crate::live::{self, Submission, Work};

@@ -73,7 +73,7 @@ pub struct Plan {
     pub workers: NonZeroUsize,
     /// Never sleep: for a generator with CPUs of its own whose wake-ups should not be measured.
     pub spin: bool,
-    /// I/O driver of the generator. Default: that of [`uthread::Builder::driver`].
+    /// I/O driver of the generator. Default: that of [`uthread::runtime::Builder::driver`].
     pub driver: Option<Driver>,
 }
 

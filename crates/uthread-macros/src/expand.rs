@@ -286,8 +286,8 @@ mod tests {
             "workers = 2, driver = \"uring\", stack_size = 1 << 20,",
             "fn main() {}",
             "fn main() -> ::std::process::ExitCode {
-                const _: () = ::uthread::Builder::assert_workers(2);
-                const _: () = ::uthread::Builder::assert_stack_size(1 << 20);
+                const _: () = ::uthread::runtime::Builder::assert_workers(2);
+                const _: () = ::uthread::runtime::Builder::assert_stack_size(1 << 20);
                 fn main() {}
                 ::uthread::Runtime::builder()
                     .workers(2).driver(::uthread::Driver::Uring).stack_size(1 << 20).run_main(main)
@@ -302,8 +302,8 @@ mod tests {
             "workers = most::<u8, u8>(1, 2), stack_size = 1 << 20",
             "fn main<>() -> Outcome<{ 1 }, fn() -> u8> {}",
             "fn main() -> ::std::process::ExitCode {
-                const _: () = ::uthread::Builder::assert_workers(most::<u8, u8>(1, 2));
-                const _: () = ::uthread::Builder::assert_stack_size(1 << 20);
+                const _: () = ::uthread::runtime::Builder::assert_workers(most::<u8, u8>(1, 2));
+                const _: () = ::uthread::runtime::Builder::assert_stack_size(1 << 20);
                 fn main<>() -> Outcome<{ 1 }, fn() -> u8> {}
                 ::uthread::Runtime::builder()
                     .workers(most::<u8, u8>(1, 2)).stack_size(1 << 20).run_main(main)

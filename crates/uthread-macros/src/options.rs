@@ -72,7 +72,7 @@ impl Options {
         let span = tokens::span(value);
         let check = Ident::new(check, span);
         self.checks.extend(quote_spanned! {span=>
-            const _: () = ::uthread::Builder::#check(#(#value)*);
+            const _: () = ::uthread::runtime::Builder::#check(#(#value)*);
         });
         self.calls.extend(quote!(.#name(#(#value)*)));
     }

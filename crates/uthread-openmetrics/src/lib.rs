@@ -1,7 +1,7 @@
 //! Metrics of uthread's runtime in the format of [OpenMetrics](https://openmetrics.io), which
 //! Prometheus reads.
 //!
-//! The [`Collector`] adds the [metrics](uthread::Metrics) of the runtime to a registry of
+//! The [`Collector`] adds the [metrics](uthread::runtime::Metrics) of the runtime to a registry of
 //! `prometheus-client`, beside those of the program:
 //!
 //! ```
@@ -38,7 +38,7 @@
 //!
 //! The numbers of fibers that wait, of threads and of queued calls are gauges. The scheduling delay
 //! is a histogram, which is empty unless
-//! [`Builder::sample_delays`](uthread::Builder::sample_delays) asks for it. The others are
+//! [`Builder::sample_delays`](uthread::runtime::Builder::sample_delays) asks for it. The others are
 //! counters, to which the format adds `_total`. The fields of [`WorkerMetrics`] and [`PoolMetrics`]
 //! say more.
 
@@ -51,7 +51,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
-use uthread::{Delays, Metrics, PoolMetrics, WorkerMetrics};
+use uthread::runtime::{Delays, Metrics, PoolMetrics, WorkerMetrics};
 
 /// Adds the metrics of the runtime whose fiber encodes a registry. Adds nothing outside of
 /// runtimes. See the example of the [crate](self).

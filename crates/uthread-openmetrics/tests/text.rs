@@ -77,7 +77,13 @@ fn queues_are_gauges_and_delays_a_histogram() {
             .unwrap();
         let text = runtime.run(|| {
             let others = [(); 3].map(|()| uthread::spawn(|| ()));
-            while uthread::Metrics::current().unwrap().total().delays.count == 0 {
+            while uthread::runtime::Metrics::current()
+                .unwrap()
+                .total()
+                .delays
+                .count
+                == 0
+            {
                 std::thread::sleep(Duration::from_millis(20));
                 uthread::yield_now();
             }

@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::Context;
-use uthread::{Builder, Runtime};
+use uthread::runtime::{Builder, Runtime};
 
 pub use options::Options;
 use output::Output;

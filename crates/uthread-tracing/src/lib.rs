@@ -31,7 +31,8 @@
 //! `spawn(move || span.in_scope(..))`. A subscriber that is set for a scope, by `with_default`, is
 //! that of the worker, and of all fibers that it runs meanwhile.
 //!
-//! Fibers with [thread-local storage of their own](uthread::Builder::own_tls) need none of this.
+//! Fibers with [thread-local storage of their own](uthread::runtime::Builder::own_tls) need none of
+//! this.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -110,7 +111,7 @@ fn change(change: impl FnOnce(&mut Vec<Entered>)) {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spans;
 
-impl uthread::FiberContext for Spans {
+impl uthread::runtime::FiberContext for Spans {
     type Saved = Saved;
 
     fn suspend(&self) -> Option<Saved> {

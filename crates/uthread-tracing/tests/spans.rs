@@ -11,7 +11,8 @@ use tracing::{Dispatch, Event, Span, Subscriber, info, info_span};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
-use uthread::{Builder, Driver, Runtime, scope, sleep, spawn, yield_now};
+use uthread::runtime::Builder;
+use uthread::{Driver, Runtime, scope, sleep, spawn, yield_now};
 
 const FIBERS: u64 = 20;
 

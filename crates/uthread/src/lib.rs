@@ -58,8 +58,8 @@
 //! | C library | glibc, musl | glibc 2.36; by hand musl, and glibc 2.41 and 2.43 for own thread-local storage |
 //! | Rust | 1.95 | 1.95 |
 //!
-//! Features of the kernel are detected, and replaced where they are missing; [`diagnose`] lists
-//! them.
+//! Features of the kernel are detected, and replaced where they are missing; [`runtime::diagnose`]
+//! lists them.
 //!
 //! # Drivers
 //!
@@ -69,8 +69,8 @@
 //! | [`Epoll`](Driver::Epoll) | one epoll instance per worker, and threads for files | where io_uring is forbidden, as in most containers |
 //! | [`Threads`](Driver::Threads) | one OS thread per fiber | on request: to debug, and to compare |
 //!
-//! The runtime chooses; the variable `UTHREAD_DRIVER` and [`Builder::driver`] overrule it
-//! ([how](guide::drivers)).
+//! The runtime chooses; the variable `UTHREAD_DRIVER` and
+//! [`Builder::driver`](runtime::Builder::driver) overrule it ([how](guide::drivers)).
 //!
 //! # Other crates in a fiber
 //!
@@ -78,7 +78,7 @@
 //! tungstenite, redis, flate2, tar and csv, work unchanged on the streams of [`net`] and [`fs`].
 //! The others depend on the mode of the runtime:
 //!
-//! | crates that | by default | [own thread-local storage](Builder::own_tls) |
+//! | crates that | by default | [own thread-local storage](runtime::Builder::own_tls) |
 //! | --- | --- | --- |
 //! | keep a value per thread: rand, arc-swap, env_logger | work | work |
 //! | wait by themselves for another fiber: flume, parking_lot, dashmap, r2d2, rayon | hang | work |
@@ -105,8 +105,9 @@
 //!   [`guide::cancellation`].
 //! - [`ring`]: io_uring features that `std` has no counterpart for, including raw requests.
 //! - [`priority`]: urgent, normal and background work, in one process without starving any of it.
-//! - [`Runtime`] and its [`Builder`]: workers, drivers and [`Metrics`]. [`diagnose`] reports the
-//!   kernel features available on this machine.
+//! - [`runtime`]: the [`Builder`](runtime::Builder) of a [`Runtime`], with its workers and drivers,
+//!   [`Metrics`](runtime::Metrics), the report of [stalls](runtime::Stall), and the kernel features
+//!   available on this machine.
 //!
 //! # The guide
 //!
@@ -121,19 +122,17 @@
 
 #![deny(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
-mod diagnosis;
 pub mod fs;
 pub mod guide;
 pub mod io;
 mod join;
 pub mod local;
-mod metrics;
 pub mod net;
 pub mod os;
 pub mod priority;
 pub mod process;
 pub mod ring;
-mod runtime;
+pub mod runtime;
 pub mod signal;
 pub mod sync;
 pub mod thread;
@@ -156,14 +155,8 @@ mod priorities;
 #[cfg(test)]
 mod simulation;
 
-pub use diagnosis::{Diagnosis, Feature, Usage, diagnose};
-pub use fiber::FiberContext;
 pub use join::join;
-pub use metrics::{Delays, Metrics, PoolMetrics, WorkerMetrics};
-pub use runtime::{Builder, Driver, DriverInfo, ParseDriverError, Runtime, Shutdown};
-#[cfg(feature = "backtrace")]
-pub use sched::monitor::StallBacktrace;
-pub use sched::monitor::{Stall, StallCause};
+pub use runtime::{Driver, Runtime};
 pub use thread::{
     JoinHandle, block_on, blocking, current, scope, shield, sleep, spawn, try_scope, yield_now,
 };
@@ -183,9 +176,9 @@ pub use time::timeout;
 /// }
 /// ```
 ///
-/// All options are optional and correspond to the methods of [`Builder`]. `driver` is `"uring"`,
-/// `"epoll"` or `"threads"`, and takes precedence over `UTHREAD_DRIVER`; the values of the others
-/// are constant expressions.
+/// All options are optional and correspond to the methods of [`runtime::Builder`]. `driver` is
+/// `"uring"`, `"epoll"` or `"threads"`, and takes precedence over `UTHREAD_DRIVER`; the values of
+/// the others are constant expressions.
 ///
 /// ```
 /// use std::error::Error;
@@ -200,8 +193,8 @@ pub use time::timeout;
 ///
 /// The body may return any type that `main` may return, even if it is not `Send`. The result is
 /// reported in the fiber, and the function returns its [`ExitCode`](std::process::ExitCode),
-/// whatever its name is. If the runtime cannot start, the error of [`Builder::build`] is printed to
-/// standard error and the exit code is 1.
+/// whatever its name is. If the runtime cannot start, the error of
+/// [`Builder::build`](runtime::Builder::build) is printed to standard error and the exit code is 1.
 ///
 /// A function with parameters, an `async` function, and options that no runtime can have are
 /// compile errors:
@@ -228,8 +221,8 @@ pub use uthread_macros::main;
 /// Turns a function into a test that runs in the main fiber of a new runtime.
 ///
 /// The options are those of [`macro@main`], and the attributes that go with `#[test]` apply. Fibers
-/// that the test leaves behind are [abandoned](Shutdown::Abandon) and not unwound, also if the test
-/// fails, like threads that a test leaves behind.
+/// that the test leaves behind are [abandoned](runtime::Shutdown::Abandon) and not unwound, also if
+/// the test fails, like threads that a test leaves behind.
 ///
 /// ```
 /// #[uthread::test(workers = 1)]

@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use small_program::works;
 use uthread::fs::File;
 use uthread::ring::{RegisteredBuffer, RegisteredFile};
-use uthread::{Driver, Feature, Runtime};
+use uthread::runtime::{Driver, Feature, Runtime};
 
 /// Set for the processes that this test starts.
 const CHILD: &str = "UTHREAD_TEST_CHILD";
@@ -129,7 +129,7 @@ fn a_ring_that_takes_no_registration_works() {
                     )
                 });
                 assert_eq!(registered, (false, false));
-                let diagnosis = uthread::diagnose();
+                let diagnosis = uthread::runtime::diagnose();
                 let has = |name| find(&diagnosis.ring_features, name);
                 assert_eq!(has("message without a ring"), Some(false));
                 assert_eq!(has("provided-buffer rings"), Some(false));
@@ -195,7 +195,7 @@ fn older_ways_stand_in_for_newer_calls() {
                 refuse(&newer, Errno::NOSYS);
             },
             || {
-                let diagnosis = uthread::diagnose();
+                let diagnosis = uthread::runtime::diagnose();
                 for name in [
                     "guard regions",
                     "cachestat",
@@ -220,7 +220,12 @@ fn older_ways_stand_in_for_newer_calls() {
 #[test]
 fn guards_are_regions_also_where_each_takes_a_call() {
     alone("guards_are_regions_also_where_each_takes_a_call", || {
-        let guard_regions = || find(&uthread::diagnose().system_features, "guard regions");
+        let guard_regions = || {
+            find(
+                &uthread::runtime::diagnose().system_features,
+                "guard regions",
+            )
+        };
         let unrestricted = guard_regions();
         for errno in [Errno::PERM, Errno::NOSYS, Errno::BADF] {
             restricted(

@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{env, thread};
 
+use uthread::runtime::Metrics;
 use uthread::sync::mpsc::channel;
 use uthread::thread::Builder;
-use uthread::{Metrics, current, spawn, yield_now};
+use uthread::{current, spawn, yield_now};
 
 /// Reached only where something never happens.
 const HANG: Duration = Duration::from_secs(30);

@@ -346,10 +346,10 @@ expect! {
 }
 
 expect! {
-    uthread::Builder: true true,
-    uthread::Metrics: true true,
+    uthread::runtime::Builder: true true,
+    uthread::runtime::Metrics: true true,
     uthread::Runtime: true true,
-    uthread::Stall: true true,
+    uthread::runtime::Stall: true true,
     uthread::fs::AlignedBuffer: true true,
     uthread::fs::Dir: true true,
     uthread::fs::TempFile: true true,

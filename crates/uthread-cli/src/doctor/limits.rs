@@ -1,6 +1,6 @@
 //! The limits of the system and of this process, and how many connections and fibers each allows.
 
-use uthread::{Diagnosis, Feature};
+use uthread::runtime::{Diagnosis, Feature};
 
 use super::refusal::more_locked_memory;
 use super::remedy::Remedy;

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Exit {
 /// Collects everything but the self-tests, which take longer.
 fn examine() -> Findings {
     let system = System::read();
-    let diagnosis = uthread::diagnose();
+    let diagnosis = uthread::runtime::diagnose();
     let limits = limits::judge(&system, &diagnosis);
     let runtime = Runtime::new();
     let mut remedies: Vec<Remedy> = Vec::new();

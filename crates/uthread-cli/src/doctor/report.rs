@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::io::Errno;
 use serde::Serialize;
-use uthread::{Diagnosis, Feature, Runtime, Usage};
+use uthread::runtime::{Diagnosis, Feature, Runtime, Usage};
 
 use super::refusal;
 use super::remedy::Remedy;

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use futures_io::AsyncRead;
 use uthread::net::{TcpListener, TcpStream, UnixStream};
+use uthread::runtime::Builder;
 use uthread::sync::mpsc::{self, Receiver, Sender};
-use uthread::{Builder, Driver, Runtime};
+use uthread::{Driver, Runtime};
 use uthread_futures::Async;
 
 /// How long a test waits for an event that has to occur.

@@ -10,8 +10,9 @@ use futures_io::AsyncRead;
 use futures_util::future::join;
 use futures_util::io::{AsyncReadExt, AsyncWriteExt};
 use rustix::io::Errno;
+use uthread::runtime::Shutdown;
 use uthread::sync::mpsc::{self, Receiver};
-use uthread::{Driver, Runtime, Shutdown, block_on, shield, spawn};
+use uthread::{Driver, Runtime, block_on, shield, spawn};
 use uthread_futures::Async;
 
 use crate::places::{Calls, LONG, everywhere, poll_read, runtimes, tcp, unix};

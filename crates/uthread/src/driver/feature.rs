@@ -3,13 +3,13 @@
 /// A feature of the kernel: whether it is available, and how the library uses it.
 ///
 /// ```
-/// use uthread::{Feature, Usage};
+/// use uthread::runtime::{Feature, Usage};
 ///
 /// fn is_missed(feature: &&Feature) -> bool {
 ///     feature.usage == Usage::Used && feature.available == Some(false)
 /// }
 ///
-/// for feature in uthread::diagnose().system_features.iter().filter(is_missed) {
+/// for feature in uthread::runtime::diagnose().system_features.iter().filter(is_missed) {
 ///     println!("no {}, but {}", feature.name, feature.instead);
 /// }
 /// ```

@@ -7,10 +7,10 @@ use super::Control;
 /// Context that belongs to a fiber, and that code which does not know of fibers keeps in
 /// thread-locals, such as the spans of a tracing library.
 ///
-/// A runtime that is [built with](crate::Builder::context) one calls it at each switch between
-/// fibers. It is not called where each fiber has thread-locals of its own: with
-/// [`own_tls`](crate::Builder::own_tls), and with the driver `threads`. Programs implement the
-/// trait for types of their own.
+/// A runtime that is [built with](crate::runtime::Builder::context) one calls it at each switch
+/// between fibers. It is not called where each fiber has thread-locals of its own: with
+/// [`own_tls`](crate::runtime::Builder::own_tls), and with the driver `threads`. Programs implement
+/// the trait for types of their own.
 ///
 /// ```
 /// use std::cell::RefCell;
@@ -23,7 +23,7 @@ use super::Control;
 /// /// Each fiber sees the request that it has set.
 /// struct Request;
 ///
-/// impl uthread::FiberContext for Request {
+/// impl uthread::runtime::FiberContext for Request {
 ///     type Saved = String;
 ///
 ///     fn suspend(&self) -> Option<String> {

@@ -1,9 +1,9 @@
 //! [`net`]: crate::net
-//! [`own_tls`]: crate::Builder::own_tls
+//! [`own_tls`]: crate::runtime::Builder::own_tls
 //! [`blocking`]: crate::blocking()
 //! [`block_on`]: crate::block_on
 //! [`sleep`]: crate::sleep
-//! [thread-local storage of their own]: crate::Builder::own_tls
+//! [thread-local storage of their own]: crate::runtime::Builder::own_tls
 //! [`timeout`]: crate::timeout
 //! [`try_block_on`]: crate::thread::try_block_on
 //! [from_async]: super::from_async

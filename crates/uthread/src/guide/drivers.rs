@@ -3,12 +3,12 @@
 //! [`Uring`]: crate::Driver::Uring
 //! [`Epoll`]: crate::Driver::Epoll
 //! [`Threads`]: crate::Driver::Threads
-//! [`Builder::driver`]: crate::Builder::driver
-//! [`Builder::build`]: crate::Builder::build
+//! [`Builder::driver`]: crate::runtime::Builder::driver
+//! [`Builder::build`]: crate::runtime::Builder::build
 //! [`Runtime::driver`]: crate::Runtime::driver
 //! [`ring::submit`]: crate::ring::submit
 //! [`Unsupported`]: std::io::ErrorKind::Unsupported
-//! [`diagnose`]: crate::diagnose
+//! [`diagnose`]: crate::runtime::diagnose
 //! [blocking]: super::blocking
 //! [programs]: super::programs
 //! [contents]: super

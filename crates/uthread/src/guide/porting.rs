@@ -1,8 +1,8 @@
 //! [items]: super::items
 //! [blocking]: super::blocking
 //! [`local!`]: mod@crate::local
-//! [`FiberContext`]: crate::FiberContext
-//! [thread-local storage of its own]: crate::Builder::own_tls
+//! [`FiberContext`]: crate::runtime::FiberContext
+//! [thread-local storage of its own]: crate::runtime::Builder::own_tls
 //! [`blocking`]: crate::blocking()
 //! [`shield`]: crate::shield
 //! [`sync::mpsc`]: crate::sync::mpsc

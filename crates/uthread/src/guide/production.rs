@@ -7,7 +7,7 @@
 //! [drivers#containers]: super::drivers#containers
 //! [`Runtime::metrics`]: crate::Runtime::metrics
 //! [blocking]: super::blocking
-//! [`Builder::sample_delays`]: crate::Builder::sample_delays
+//! [`Builder::sample_delays`]: crate::runtime::Builder::sample_delays
 //! [fault_tolerance]: super::fault_tolerance
 //! [contents]: super
 //! [tuning]: super::tuning

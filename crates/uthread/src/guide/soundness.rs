@@ -2,7 +2,7 @@
 //! [`local!`]: mod@crate::local
 //! [`blocking`]: crate::blocking
 //! [`process::exit`]: crate::process::exit
-//! [`Builder::own_tls`]: crate::Builder::own_tls
+//! [`Builder::own_tls`]: crate::runtime::Builder::own_tls
 //! [`scope`]: crate::scope
 //! [`join`]: crate::join
 //! [`JoinHandle::cancel`]: crate::JoinHandle::cancel

@@ -168,8 +168,8 @@ impl Builder {
     /// unless fibers migrate: both need the monitor, a thread of its own. Default: 100 ms.
     ///
     /// A fiber stalls its worker if it computes, or blocks in a call that the runtime does not know
-    /// of. Stalls are counted in [`WorkerMetrics::stalls`](crate::WorkerMetrics::stalls) and
-    /// reported to [`on_stall`](Builder::on_stall), again each time that their duration has
+    /// of. Stalls are counted in [`WorkerMetrics::stalls`](crate::runtime::WorkerMetrics::stalls)
+    /// and reported to [`on_stall`](Builder::on_stall), again each time that their duration has
     /// doubled. If only fibers that have not started wait, which any worker could start, a stall is
     /// reported when all workers are occupied for ten times as long.
     ///
@@ -218,7 +218,7 @@ impl Builder {
     }
 
     /// Measures the scheduling delay: how long a fiber that becomes ready waits until it runs. The
-    /// results are in [`WorkerMetrics::delays`](crate::WorkerMetrics::delays).
+    /// results are in [`WorkerMetrics::delays`](crate::runtime::WorkerMetrics::delays).
     ///
     /// At this interval, of at least a millisecond, the monitor, a thread of its own, sends each
     /// worker that is awake a probe. The worker takes it as a fiber of normal priority that another

@@ -14,8 +14,8 @@ impl Builder {
     ///
     /// The queue has no limit of its own, as each caller waits for its call. Take a permit of a
     /// [`Semaphore`](crate::sync::Semaphore) by `try_acquire` to refuse work instead.
-    /// [`Metrics::blocking`](crate::Metrics::blocking) has the length of the queue and how long
-    /// calls have waited.
+    /// [`Metrics::blocking`](crate::runtime::Metrics::blocking) has the length of the queue and how
+    /// long calls have waited.
     ///
     /// No effect on fibers with [thread-local storage of their own](Builder::own_tls), which make
     /// such calls themselves, nor with the driver `threads`.

@@ -7,7 +7,7 @@ use std::{env, fmt, io};
 const VARIABLE: &str = "UTHREAD_DRIVER";
 
 /// A mechanism that carries the calls of fibers to the kernel; see
-/// [`Builder::driver`](crate::Builder::driver).
+/// [`Builder::driver`](crate::runtime::Builder::driver).
 ///
 /// ```
 /// use uthread::Driver;

@@ -1,9 +1,25 @@
 //! The runtime: a set of workers, started by a builder and ended by drop.
+//!
+//! Most programs need none of this: [`#[uthread::main]`](macro@crate::main) and
+//! [`run`](crate::run()) start a runtime with default settings.
+//!
+//! | to | use |
+//! | --- | --- |
+//! | choose workers, driver, stacks and limits | [`Builder`], [`Driver`] |
+//! | learn which driver runs, and why | [`Runtime::driver`], [`DriverInfo`], [`diagnose`] |
+//! | end a runtime without cancelling its fibers | [`Runtime::shutdown`] |
+//! | watch it | [`Runtime::metrics`], [`Builder::sample_delays`], [`Builder::on_stall`] |
+//! | follow the fiber that a worker runs | [`FiberContext`] |
+//!
+//! [`Runtime`] and [`Driver`] are also in the root of the crate, because most programs that build a
+//! runtime name no other item of this module.
 
 mod builder;
 mod calls;
+mod diagnosis;
 mod driver;
 mod entry;
+mod metrics;
 mod panic_hook;
 mod polling;
 mod shortage;
@@ -14,12 +30,18 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::{fmt, io, iter, thread};
 
 pub use self::builder::Builder;
+pub use self::diagnosis::{Diagnosis, Feature, Usage, diagnose};
 pub use self::driver::{Driver, DriverInfo, ParseDriverError};
+pub use self::metrics::{Delays, Metrics, PoolMetrics, WorkerMetrics};
 pub use self::shutdown::Shutdown;
+pub use crate::fiber::FiberContext;
+#[cfg(feature = "backtrace")]
+pub use crate::sched::monitor::StallBacktrace;
+pub use crate::sched::monitor::{Stall, StallCause};
+
 use crate::atomic::lock;
 use crate::fiber::FiberRef;
 use crate::forked::{self, PerProcess};
-use crate::metrics::Metrics;
 use crate::sched::features::dedicated;
 use crate::sched::shared::{Reading, Shared};
 use crate::sched::threads::Threads;

@@ -18,7 +18,7 @@ impl Builder {
     ///
     /// Only the io_uring driver supports this; the setting has no effect on others. If the kernel
     /// refuses such a ring, the runtime uses an ordinary one.
-    /// [`DriverInfo::details`](crate::DriverInfo::details) reports both cases.
+    /// [`DriverInfo::details`](crate::runtime::DriverInfo::details) reports both cases.
     ///
     /// ```
     /// use std::time::Duration;
@@ -49,8 +49,8 @@ impl Builder {
     /// the operations on that file then use interrupts. Only files opened by this crate are polled.
     ///
     /// Only the io_uring driver supports this; the setting has no effect on others. If the kernel
-    /// refuses such a ring, it is not used. [`DriverInfo::details`](crate::DriverInfo::details)
-    /// reports both cases.
+    /// refuses such a ring, it is not used.
+    /// [`DriverInfo::details`](crate::runtime::DriverInfo::details) reports both cases.
     ///
     /// ```
     /// use std::os::unix::fs::FileExt;

@@ -22,7 +22,8 @@ use crate::sched::shared::abandonment::Abandonment;
 ///
 /// ```
 /// use std::time::Duration;
-/// use uthread::{Runtime, Shutdown, sleep};
+/// use uthread::runtime::Shutdown;
+/// use uthread::{Runtime, sleep};
 ///
 /// let runtime = Runtime::new()?;
 /// let fiber = runtime.spawn(|| {
@@ -41,7 +42,7 @@ pub enum Shutdown {
     ///
     /// ```
     /// use uthread::thread::{Cancelled, park};
-    /// use uthread::{Runtime, Shutdown};
+    /// use uthread::runtime::{Runtime, Shutdown};
     ///
     /// let runtime = Runtime::new()?;
     /// let fiber = runtime.spawn(park);
@@ -69,7 +70,7 @@ pub enum Shutdown {
     ///
     /// ```
     /// use uthread::thread::{Cancelled, park};
-    /// use uthread::{Runtime, Shutdown};
+    /// use uthread::runtime::{Runtime, Shutdown};
     ///
     /// struct Prints;
     ///
@@ -103,7 +104,7 @@ impl Runtime {
     /// ```
     /// let runtime = uthread::Runtime::new()?;
     /// runtime.spawn(|| uthread::fs::write("/dev/null", "written"));
-    /// runtime.shutdown(uthread::Shutdown::Join);
+    /// runtime.shutdown(uthread::runtime::Shutdown::Join);
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn shutdown(mut self, how: Shutdown) {

@@ -35,8 +35,8 @@ use std::{env, mem};
 
 use crate::driver::sim::{self, WaitView, World};
 use crate::fiber::{Fiber, Identity};
-use crate::metrics::Metrics;
 use crate::pool;
+use crate::runtime::Metrics;
 use crate::sched::fast_rand;
 use crate::sched::shared::mode::Mode;
 use crate::sched::shared::{Mail, Settings, Shared};

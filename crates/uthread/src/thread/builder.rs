@@ -192,7 +192,7 @@ impl Builder {
     }
 
     /// Sets the minimum stack size of the fiber in bytes. It has no effect if the [runtime's stack
-    /// size](crate::Builder::stack_size) is larger.
+    /// size](crate::runtime::Builder::stack_size) is larger.
     ///
     /// The size is rounded up to a power of two, and a guard region is added; the maximum is 1 GiB.
     /// The size is address space: pages take memory only once the fiber uses them, and are returned

@@ -188,13 +188,14 @@ pub fn sleep_until(deadline: Instant) {
 /// for system calls and libraries that block. Outside the runtime, `call` runs on the calling
 /// thread.
 ///
-/// Each runtime has at most [`Builder::blocking_threads`](crate::Builder::blocking_threads) such
-/// threads, by default 512; further calls are queued. `call` may borrow from the caller. In `call`,
+/// Each runtime has at most
+/// [`Builder::blocking_threads`](crate::runtime::Builder::blocking_threads) such threads, by
+/// default 512; further calls are queued. `call` may borrow from the caller. In `call`,
 /// thread-locals and the values of [`local!`](crate::local!) are those of the other thread.
 ///
-/// A fiber with [thread-local storage of its own](crate::Builder::own_tls) makes the call itself,
-/// on its own stack, and a spare worker goes on with the other fibers. If 256 are in use, the call
-/// goes to another thread as above.
+/// A fiber with [thread-local storage of its own](crate::runtime::Builder::own_tls) makes the call
+/// itself, on its own stack, and a spare worker goes on with the other fibers. If 256 are in use,
+/// the call goes to another thread as above.
 ///
 /// If the fiber is cancelled, or its deadline passes, while `call` is queued, the fiber is unwound
 /// and `call` is dropped without running. Once started, `call` runs to its end and its result is

@@ -9,9 +9,10 @@ use crate::fixtures::fiber_or_thread::is_cancelled;
 use crate::harness::place::Place;
 use crate::harness::{ON_WORKERS, OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::support::{HOUR, eventually};
+use uthread::runtime::Shutdown;
 use uthread::sync::{Barrier, Condvar, Mutex, Once, RwLock, Semaphore};
 use uthread::sync::{mpmc, mpsc, oneshot, watch};
-use uthread::{JoinHandle, Runtime, Shutdown, select, shield, yield_now};
+use uthread::{JoinHandle, Runtime, select, shield, yield_now};
 
 behaviours![
     (

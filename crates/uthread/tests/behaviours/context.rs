@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use uthread::runtime::FiberContext;
 use uthread::sync::mpsc::channel;
 use uthread::thread::{ThreadId, current};
-use uthread::{FiberContext, Runtime, scope, sleep, spawn, yield_now};
+use uthread::{Runtime, scope, sleep, spawn, yield_now};
 
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, OUTSIDE, OWN_TLS, THREADS, behaviours};

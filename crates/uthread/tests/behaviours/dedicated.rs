@@ -12,9 +12,10 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{Pid, gettid};
 use uthread::priority::{self, Priority};
+use uthread::runtime::Metrics;
 use uthread::thread::{Builder, Cancelled, park, yield_now};
 use uthread::time::Elapsed;
-use uthread::{Metrics, blocking, join, local, scope, sleep, spawn};
+use uthread::{blocking, join, local, scope, sleep, spawn};
 use uthread::{select, timeout};
 
 use crate::fixtures::dedicated::{dedicated, waiting};

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::thread::gettid;
 use uthread::fs::File;
+use uthread::runtime::Shutdown;
 use uthread::thread::{Builder, park};
-use uthread::{JoinHandle, Runtime, Shutdown, blocking, scope, shield, sleep, spawn};
+use uthread::{JoinHandle, Runtime, blocking, scope, shield, sleep, spawn};
 use uthread::{timeout, yield_now};
 
 use crate::fixtures::dedicated::{dedicated, waiting};

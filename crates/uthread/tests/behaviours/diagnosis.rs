@@ -1,6 +1,7 @@
 //! The diagnosis of the kernel's features works in every place.
 
-use uthread::{diagnose, spawn};
+use uthread::runtime::diagnose;
+use uthread::spawn;
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
@@ -8,7 +9,7 @@ use crate::harness::{EVERYWHERE, behaviours};
 behaviours![(EVERYWHERE, [a_diagnosis_is_made_wherever_it_is_asked_for])];
 
 fn a_diagnosis_is_made_wherever_it_is_asked_for(place: Place) {
-    let names = |diagnosis: uthread::Diagnosis| {
+    let names = |diagnosis: uthread::runtime::Diagnosis| {
         let features = diagnosis.ring_features.into_iter();
         Vec::from_iter(features.map(|feature| feature.name))
     };

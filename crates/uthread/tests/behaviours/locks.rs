@@ -9,8 +9,9 @@ use crate::harness::place::Place;
 use crate::harness::turns::one_worker_lets_others_run;
 use crate::harness::{EVERYWHERE, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
 use crate::support::HANG;
+use uthread::runtime::Metrics;
 use uthread::sync::{Mutex, RwLock, RwLockWriteGuard, TryLockError};
-use uthread::{Metrics, spawn, yield_now};
+use uthread::{spawn, yield_now};
 
 behaviours![
     (

@@ -10,8 +10,9 @@ use crate::harness::{
     behaviours,
 };
 use crate::support::eventually;
+use uthread::runtime::WorkerMetrics;
 use uthread::thread::JoinHandle;
-use uthread::{WorkerMetrics, sleep, spawn, yield_now};
+use uthread::{sleep, spawn, yield_now};
 
 behaviours![
     (

@@ -9,8 +9,9 @@ use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_ONE_WORKER, OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::support::{HANG, eventually};
 use uthread::priority::Priority;
+use uthread::runtime::{Delays, Metrics};
 use uthread::thread::park;
-use uthread::{Delays, JoinHandle, Metrics, Runtime, sleep, spawn, yield_now};
+use uthread::{JoinHandle, Runtime, sleep, spawn, yield_now};
 
 behaviours![
     (

@@ -371,7 +371,7 @@ fn one_request_accepts_many_connections(place: Place) {
 }
 
 fn has_multishot_accept() -> bool {
-    let features = uthread::diagnose().ring_features;
+    let features = uthread::runtime::diagnose().ring_features;
     let mut features = features.into_iter();
     let found = features.find(|feature| feature.name == "multishot accept");
     found.unwrap().available == Some(true)

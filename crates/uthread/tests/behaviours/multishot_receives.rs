@@ -339,7 +339,7 @@ fn a_cancelled_fiber_ends_its_request(place: Place) {
 }
 
 fn one_request_receives_many_chunks(place: Place) {
-    let mut features = uthread::diagnose().ring_features.into_iter();
+    let mut features = uthread::runtime::diagnose().ring_features.into_iter();
     let found = features.find(|feature| feature.name == "multishot receive");
     if found.unwrap().available != Some(true) {
         lacks("multishot receive");

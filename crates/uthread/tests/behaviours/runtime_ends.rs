@@ -12,9 +12,10 @@ use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::support::{FREE, HANG, HOUR, eventually};
 use uthread::net::TcpListener;
+use uthread::runtime::Shutdown;
 use uthread::sync::{Mutex, RwLock, Semaphore};
 use uthread::thread::Builder;
-use uthread::{JoinHandle, Runtime, Shutdown, blocking, scope, shield, sleep, spawn, yield_now};
+use uthread::{JoinHandle, Runtime, blocking, scope, shield, sleep, spawn, yield_now};
 
 behaviours![
     (

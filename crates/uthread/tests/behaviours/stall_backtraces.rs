@@ -13,7 +13,7 @@ use crate::harness::place::Place;
 use crate::harness::{ON_ONE_WORKER, OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::stalls::{THRESHOLD, blocked_until, printed_lines, waiting};
 use crate::support::HANG;
-use uthread::{Runtime, Stall};
+use uthread::runtime::{Runtime, Stall};
 
 behaviours![
     (

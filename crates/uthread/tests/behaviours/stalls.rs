@@ -15,8 +15,9 @@ use crate::harness::{ON_ONE_WORKER, OUTSIDE, OWN_THREAD, THREADS, behaviours, la
 use crate::own_tls::WITH_OWN_TLS;
 use crate::support::calls::waits_for_cpu;
 use crate::support::{HANG, eventually};
+use uthread::runtime::{Metrics, Stall, StallCause};
 use uthread::thread::Builder;
-use uthread::{JoinHandle, Metrics, Runtime, Stall, StallCause, sleep, spawn, yield_now};
+use uthread::{JoinHandle, Runtime, sleep, spawn, yield_now};
 
 behaviours![
     (
@@ -54,7 +55,10 @@ fn watched(place: Place) -> (Runtime, Receiver<Stall>) {
     watched_from(place.builder(), THRESHOLD)
 }
 
-fn watched_from(builder: uthread::Builder, threshold: Duration) -> (Runtime, Receiver<Stall>) {
+fn watched_from(
+    builder: uthread::runtime::Builder,
+    threshold: Duration,
+) -> (Runtime, Receiver<Stall>) {
     let (sender, stalls) = mpsc::channel();
     let runtime = builder
         .stall_threshold(threshold)
@@ -190,7 +194,7 @@ fn blocked(place: Place, block: impl FnOnce() + Send + 'static, release: impl Fn
 
 /// Runs a fiber that blocks the only worker until `release`; the first report that is `expected`.
 pub(crate) fn blocked_until(
-    builder: uthread::Builder,
+    builder: uthread::runtime::Builder,
     expected: impl Fn(&Stall) -> bool,
     block: impl FnOnce() + Send + 'static,
     release: impl FnOnce(),

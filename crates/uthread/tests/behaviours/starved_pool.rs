@@ -9,11 +9,12 @@ use std::time::Duration;
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::io::Errno;
 use uthread::fs::{self, File};
+use uthread::runtime::Metrics;
 use uthread::thread::Cancelled;
 use uthread::time::Elapsed;
 use uthread::{
-    Driver, JoinHandle, Metrics, Runtime, blocking, scope, shield, sleep, spawn, timeout,
-    try_scope, yield_now,
+    Driver, JoinHandle, Runtime, blocking, scope, shield, sleep, spawn, timeout, try_scope,
+    yield_now,
 };
 
 use crate::harness::child::alone;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use uthread::{Builder, Runtime};
+use uthread::runtime::{Builder, Runtime};
 
 /// A mode of the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

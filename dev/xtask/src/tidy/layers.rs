@@ -80,8 +80,6 @@ pub(super) const FACE: &[&str] = &[
     "local",
     "ring",
     "runtime",
-    "metrics",
-    "diagnosis",
     "simulation",
     "join",
     "priority",

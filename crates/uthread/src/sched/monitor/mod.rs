@@ -62,7 +62,7 @@ const LINE_INTERVAL: Duration = Duration::from_secs(1);
 /// A fiber that monopolizes its worker while others wait for it; see the example of
 /// [`Builder::on_stall`].
 ///
-/// [`Builder::on_stall`]: crate::Builder::on_stall
+/// [`Builder::on_stall`]: crate::runtime::Builder::on_stall
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {
@@ -93,7 +93,7 @@ pub struct Stall {
 /// The reason why a fiber monopolizes its worker.
 ///
 /// ```
-/// use uthread::{Stall, StallCause};
+/// use uthread::runtime::{Stall, StallCause};
 ///
 /// fn advice(stall: &Stall) -> &'static str {
 ///     match stall.cause {

@@ -4,7 +4,8 @@ use std::sync::{LazyLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use uthread::{Builder, Driver, JoinHandle, Runtime};
+use uthread::runtime::Builder;
+use uthread::{Driver, JoinHandle, Runtime};
 
 use crate::support::{pass_a_round, spawn_begun, wait_until_asleep};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use uthread::{Builder, Driver, Runtime};
+use uthread::runtime::{Builder, Driver, Runtime};
 
 /// Time for which a thread of the kernel polls before it sleeps: longer than a server waits under
 /// load.

@@ -7,8 +7,8 @@ use crate::sched::shared::delays::{self, BOUNDS, BUCKETS};
 
 /// The distribution of scheduling delays: how long a fiber that becomes ready waits until it runs.
 ///
-/// Empty unless [`Builder::sample_delays`](crate::Builder::sample_delays) asks for it, which tells
-/// what is sampled.
+/// Empty unless [`Builder::sample_delays`](crate::runtime::Builder::sample_delays) asks for it,
+/// which tells what is sampled.
 ///
 /// ```
 /// use std::time::Duration;
@@ -59,7 +59,7 @@ impl Delays {
     /// Returns the mean of the samples. `None` if there are none.
     ///
     /// ```
-    /// assert_eq!(uthread::Delays::default().mean(), None);
+    /// assert_eq!(uthread::runtime::Delays::default().mean(), None);
     /// ```
     #[must_use]
     pub fn mean(&self) -> Option<Duration> {
@@ -75,7 +75,7 @@ impl Delays {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let buckets: Vec<_> = uthread::Delays::default().buckets().collect();
+    /// let buckets: Vec<_> = uthread::runtime::Delays::default().buckets().collect();
     /// assert_eq!(buckets[0], (Duration::from_micros(10), 0));
     /// assert_eq!(buckets.last(), Some(&(Duration::MAX, 0)));
     /// ```

@@ -83,8 +83,8 @@ pub struct WorkerMetrics {
     pub ready: usize,
     /// Number of new fibers that are queued at this worker now.
     pub new: usize,
-    /// Scheduling delays, if [`Builder::sample_delays`](crate::Builder::sample_delays) asks for
-    /// them.
+    /// Scheduling delays, if [`Builder::sample_delays`](crate::runtime::Builder::sample_delays)
+    /// asks for them.
     pub delays: Delays,
     /// Number of fibers started.
     pub fibers: u64,
@@ -112,7 +112,7 @@ pub struct WorkerMetrics {
     /// if fibers migrate.
     pub served: u64,
     /// Number of times that a fiber occupied this worker for longer than
-    /// [`Builder::stall_threshold`](crate::Builder::stall_threshold) while others waited.
+    /// [`Builder::stall_threshold`](crate::runtime::Builder::stall_threshold) while others waited.
     pub stalls: u64,
     /// Number of times that the worker had no work and slept.
     pub sleeps: u64,
@@ -125,7 +125,7 @@ impl Metrics {
     /// [`main`](macro@crate::main). `None` outside of fibers.
     ///
     /// ```
-    /// use uthread::Metrics;
+    /// use uthread::runtime::Metrics;
     ///
     /// assert!(Metrics::current().is_none());
     /// let metrics = uthread::spawn(|| Metrics::current().unwrap()).join().unwrap();

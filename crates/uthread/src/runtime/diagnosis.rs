@@ -36,7 +36,7 @@ pub struct Diagnosis {
 /// tests.
 ///
 /// ```
-/// let diagnosis = uthread::diagnose();
+/// let diagnosis = uthread::runtime::diagnose();
 /// match diagnosis.ring {
 ///     Ok(ring) => println!("{ring}"),
 ///     Err(error) => println!("{error}"),
