@@ -2,7 +2,6 @@
 //! and counting them takes two atomic operations, a fifth of the time of a spawn and its join. So a
 //! worker [keeps](kept) those of the fibers that are released on it, for those that it starts.
 
-use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
 
@@ -11,15 +10,6 @@ use super::kept::{self, Kept};
 
 /// The scheduler of a fiber, in one word.
 pub(crate) type Destination = Arc<Arc<dyn Scheduler>>;
-
-/// The references that a worker keeps, all to one scheduler.
-#[derive(Default)]
-pub(super) struct Recycled {
-    /// Null if none are kept: it is no worker's, or its worker has ended.
-    scheduler: Cell<*const Arc<dyn Scheduler>>,
-    /// Number of references. As many are counted and belong to nobody else.
-    count: Cell<usize>,
-}
 
 /// The reference of a worker, and the source of those of its fibers.
 pub(crate) struct Destinations {

@@ -11,14 +11,24 @@
 use std::cell::{Cell, OnceCell};
 use std::hint::black_box;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
-use super::blocks::FreeBlocks;
-use super::destination::Recycled;
+use super::Scheduler;
+use super::free_blocks::FreeBlocks;
 
 #[derive(Default)]
 pub(crate) struct Kept {
     pub(super) blocks: FreeBlocks,
     pub(super) recycled: Recycled,
+}
+
+/// The references that a worker keeps, all to one scheduler.
+#[derive(Default)]
+pub(super) struct Recycled {
+    /// Null if none are kept: it is no worker's, or its worker has ended.
+    pub(super) scheduler: Cell<*const Arc<dyn Scheduler>>,
+    /// Number of references. As many are counted and belong to nobody else.
+    pub(super) count: Cell<usize>,
 }
 
 thread_local! {

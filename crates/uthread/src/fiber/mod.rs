@@ -14,6 +14,7 @@ mod children;
 mod context;
 pub(crate) mod control;
 mod destination;
+mod free_blocks;
 mod joinable;
 pub(crate) mod kept;
 mod last_worker;
