@@ -4,8 +4,9 @@
 use std::fmt::{self, Debug};
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use uthread::net::{self, TcpListener, TcpStream};
+use uthread::net::{self, TcpStream};
 use uthread::{Runtime, timeout};
 
 use prometheus_client::collector::Collector;
@@ -38,33 +39,58 @@ pub(crate) trait Counted: Debug + Send + Sync + 'static {
 
 /// A counter or gauge of a server.
 pub(crate) struct Count {
-    pub(crate) name: &'static str,
-    pub(crate) help: &'static str,
-    pub(crate) value: Value,
+    name: &'static str,
+    help: &'static str,
+    value: Value,
 }
 
-pub(crate) enum Value {
+enum Value {
     /// Number of events since the server started. The format appends `_total` to the name.
     Counter(u64),
     /// Number of things that there are now.
     Gauge(u64),
 }
 
-/// Binds the listener for readers, if the option asks for one.
-pub(crate) fn listen(args: &CountersArgs) -> anyhow::Result<Option<TcpListener>> {
-    args.counters.map(|addr| bind(addr, false)).transpose()
+impl Count {
+    pub(crate) fn open_connections(count: usize) -> Count {
+        Count {
+            name: "connections_open",
+            help: "Connections that are open.",
+            value: Value::Gauge(count as u64),
+        }
+    }
+}
+
+/// Number of events since the server started.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count(&self, name: &'static str, help: &'static str) -> Count {
+        let value = Value::Counter(self.get());
+        Count { name, help, value }
+    }
 }
 
 /// Starts a fiber that shows the counters of `server` and of the runtime to every client of the
-/// listener, if there is one.
+/// address in `args`, if there is one.
 pub(crate) fn start<S: Counted>(
-    listener: Option<TcpListener>,
+    args: &CountersArgs,
     runtime: &Runtime,
     server: &Arc<S>,
-) -> io::Result<()> {
-    let Some(listener) = listener else {
+) -> anyhow::Result<()> {
+    let Some(addr) = args.counters else {
         return Ok(());
     };
+    let listener = bind(addr, false)?;
     tell(format_args!(
         "counters on http://{}/metrics",
         listener.local_addr()?

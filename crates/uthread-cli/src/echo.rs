@@ -3,17 +3,14 @@
 
 use std::hint::spin_loop;
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use uthread::Runtime;
-use uthread::thread;
+use uthread::spawn;
 
 use crate::args::EchoArgs;
 use crate::exit::Exit;
-use crate::listen::{Listening, listen};
-use crate::output::tell;
-use crate::runtime;
-use crate::stop::Stop;
-use crate::stream::Stream;
+use crate::server::{self, Server, Setup};
+use crate::stream::{Client, Stream};
 
 /// Bytes to read and send back at a time, while the client sends more than [`MESSAGE_BYTES`] at
 /// once.
@@ -22,35 +19,31 @@ const CHUNK_BYTES: usize = 16 * 1024;
 /// page.
 const MESSAGE_BYTES: usize = 512;
 
-pub(crate) fn run(args: &EchoArgs) -> Exit {
-    let (runtime, listening, stop) = match start(args) {
-        Ok(started) => started,
-        Err(error) => {
-            tell(format_args!("{error:#}"));
-            return Exit::CouldNotStart;
-        }
-    };
-    // Scripts wait for this line. Nobody has to read it.
-    let (addr, origin) = (&listening.addr, listening.origin());
-    let _ = writeln!(io::stdout(), "listening on {addr}{origin}");
-    stop.ready();
-    let compute = args.compute;
-    runtime.run(|| {
-        let handle = |stream, _| {
-            thread::spawn(move || {
-                // An error means that the client has disconnected, which is how every echo ends.
-                let _ = echo(&stream, compute);
-            });
-        };
-        stop.accept_until_signal(listening, || {}, handle);
-    });
-    Exit::Done
+struct Echo {
+    compute: Duration,
 }
 
-fn start(args: &EchoArgs) -> anyhow::Result<(Runtime, Listening, Stop)> {
-    let runtime = runtime::start(&args.server, false)?;
-    let listening = listen(&args.listen, &args.server)?;
-    Ok((runtime, listening, Stop::watch()?))
+impl Server for Echo {
+    fn welcome(self: &Arc<Self>, stream: Stream, _: Client) {
+        let compute = self.compute;
+        spawn(move || {
+            // An error means that the client has disconnected, which is how every echo ends.
+            let _ = echo(&stream, compute);
+        });
+    }
+}
+
+pub(crate) fn run(args: &EchoArgs) -> Exit {
+    server::run(start(args), Duration::ZERO)
+}
+
+fn start(args: &EchoArgs) -> anyhow::Result<(Setup, Arc<Echo>)> {
+    let setup = Setup::new(&args.listen, &args.server, false)?;
+    // Scripts wait for this line. Nobody has to read it.
+    let (addr, origin) = (&setup.listening.addr, setup.listening.origin());
+    let _ = writeln!(io::stdout(), "listening on {addr}{origin}");
+    let compute = args.compute;
+    Ok((setup, Arc::new(Echo { compute })))
 }
 
 fn echo(mut stream: &Stream, compute: Duration) -> io::Result<()> {

@@ -12,10 +12,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread as native;
 use std::time::Duration;
 
+use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, write};
 use uthread::sleep;
 
+use crate::args::LogFormat;
 use crate::output::tell;
 
 /// Unwritten lines: about 10,000, a tenth of a second at full speed.
@@ -31,6 +33,7 @@ const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct LineLog {
+    pub(crate) format: LogFormat,
     shared: Arc<Shared>,
 }
 
@@ -50,18 +53,22 @@ struct Pending {
 }
 
 impl LineLog {
-    /// Starts the writer.
-    pub(crate) fn start() -> io::Result<LineLog> {
-        LineLog::start_on(io::stdout())
+    /// Starts the writer; returns `None` if logging is off.
+    pub(crate) fn start(format: LogFormat) -> anyhow::Result<Option<LineLog>> {
+        if format == LogFormat::Off {
+            return Ok(None);
+        }
+        let started = LineLog::start_on(io::stdout(), format);
+        started.context("cannot start the access log").map(Some)
     }
 
-    fn start_on(stream: impl AsFd + Send + 'static) -> io::Result<LineLog> {
+    fn start_on(stream: impl AsFd + Send + 'static, format: LogFormat) -> io::Result<LineLog> {
         let shared = Arc::new(Shared::default());
         let writer_shared = Arc::clone(&shared);
         native::Builder::new()
             .name("log".to_owned())
             .spawn(move || write_all(&writer_shared, stream))?;
-        Ok(LineLog { shared })
+        Ok(LineLog { format, shared })
     }
 
     /// Appends a line, which ends with a line break.
@@ -246,7 +253,7 @@ mod tests {
         let bytes = fcntl_setpipe_size(&writer, 4096).unwrap();
         let line = [&[b'x'; 99][..], b"\n"].concat();
         assert!(LINES * line.len() > bytes, "the pipe takes all");
-        let log = LineLog::start_on(writer).unwrap();
+        let log = LineLog::start_on(writer, LogFormat::Text).unwrap();
         for _ in 0..LINES {
             log.append(&line);
         }

@@ -8,6 +8,7 @@
 
 mod address;
 mod args;
+mod connections;
 mod counters;
 mod exit;
 mod input;
@@ -18,6 +19,7 @@ mod notify;
 mod output;
 mod runtime;
 mod rust_files;
+mod server;
 mod socket_file;
 mod stop;
 mod stream;

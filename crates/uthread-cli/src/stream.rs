@@ -9,6 +9,16 @@ use std::time::Duration;
 use uthread::fs::File;
 use uthread::io::splice;
 use uthread::net::{Shutdown, TcpListener, TcpStream, UnixListener, UnixStream};
+use uthread::timeout;
+
+/// A refusal fits the empty send buffer of a new connection, so only a broken client reaches this
+/// timeout.
+const REFUSAL_TIME_MAX: Duration = Duration::from_secs(1);
+/// Limits of reading after the last response. Reading lets the client receive the response before a
+/// reset could overtake it.
+const LINGER_BYTES_MAX: u64 = 256 * 1024;
+/// A few round trips on a bad line.
+const LINGER_TIME_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) enum Listener {
@@ -99,6 +109,31 @@ impl Stream {
             Stream::Tcp(stream) => stream.shutdown(how),
             Stream::Unix(stream) => stream.shutdown(how),
         }
+    }
+
+    /// Sends the only response of a connection, and waits until the client has received it. An error
+    /// means that the client has gone or takes too long.
+    pub(crate) fn refuse(mut self: &Stream, response: &[u8]) -> io::Result<()> {
+        timeout(REFUSAL_TIME_MAX, || self.write_all(response))??;
+        self.linger();
+        Ok(())
+    }
+
+    /// Shuts down the sending side, and waits for a bounded time until the client closes. Closing
+    /// with unread bytes would reset the connection, and the reset could destroy the response on its
+    /// way.
+    ///
+    /// Never inlined: a connection that waits for a request does without the kilobytes of this
+    /// frame.
+    #[inline(never)]
+    pub(crate) fn linger(&self) {
+        if self.shutdown(Shutdown::Write).is_err() {
+            return;
+        }
+        // An error means that the client has gone or takes too long.
+        let _ = timeout(LINGER_TIME_MAX, || {
+            io::copy(&mut self.take(LINGER_BYTES_MAX), &mut io::sink())
+        });
     }
 
     pub(crate) fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {

@@ -1,25 +1,27 @@
 //! The command line: arguments, defaults and the text of `--help`. `tunnel` has those of its
-//! subcommand.
+//! subcommand, and `server` those that servers have in common.
 //!
 //! Defaults are written only here. Values are checked while they are parsed, so the rest of the
 //! program never sees a zero timeout.
 
+mod server;
 mod tunnel;
 
-pub(crate) use tunnel::{TunnelArgs, TunnelLog};
+pub(crate) use server::{CountersArgs, LogFormat, ServerArgs};
+pub(crate) use tunnel::TunnelArgs;
 
-use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use uthread::Driver;
 
-use crate::address::{Address, tcp};
+use crate::address::Address;
+use server::log_parser;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -207,7 +209,7 @@ pub(crate) struct ServeArgs {
     pub(crate) error_pages: Option<PathBuf>,
 
     /// Format of the access log on stdout: common, json or off
-    #[arg(long, value_enum, default_value_t = LogFormat::Common, value_name = "FORMAT", hide_possible_values = true, help_heading = "Log")]
+    #[arg(long, value_parser = log_parser("common"), default_value = "common", value_name = "FORMAT", hide_possible_values = true, help_heading = "Log")]
     pub(crate) log: LogFormat,
 
     /// Maximum number of connections; respond 503 to further ones and close them
@@ -234,50 +236,6 @@ pub(crate) struct ServeArgs {
     /// Let running responses finish for this time after SIGTERM, then cut them
     #[arg(long, default_value = "10s", value_parser = humantime::parse_duration, value_name = "TIME", help_heading = "Limits")]
     pub(crate) grace: Duration,
-}
-
-/// Formats of the access log. The variants have no doc comments: these would switch `--help` to its
-/// long form, one paragraph per option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    Common,
-    Json,
-    Off,
-}
-
-/// Options of every server.
-#[derive(Debug, Args)]
-pub(crate) struct ServerArgs {
-    /// Share the port with other processes that set this option
-    #[arg(long)]
-    pub(crate) reuse_port: bool,
-
-    /// Number of worker threads [default: one per CPU]
-    #[arg(long, value_parser = positive::<NonZeroUsize>, value_name = "N")]
-    pub(crate) workers: Option<NonZeroUsize>,
-
-    /// I/O driver: uring, epoll or threads [default: UTHREAD_DRIVER, or the best available]
-    #[arg(long, value_name = "DRIVER", value_parser = driver_parser(), hide_possible_values = true)]
-    pub(crate) driver: Option<Driver>,
-
-    /// Print the driver, its configuration, and why it was chosen
-    #[arg(long, short)]
-    pub(crate) verbose: bool,
-}
-
-/// The option of servers that show counters.
-#[derive(Debug, Args)]
-pub(crate) struct CountersArgs {
-    /// Serve counters over HTTP at this address, in the text format of OpenMetrics, for Prometheus
-    #[arg(long, value_parser = tcp, value_name = "ADDR:PORT", help_heading = "Log")]
-    pub(crate) counters: Option<SocketAddr>,
-}
-
-impl CountersArgs {
-    /// Returns `true` if counters are to be served.
-    pub(crate) fn is_enabled(&self) -> bool {
-        self.counters.is_some()
-    }
 }
 
 /// Parses a driver by its name, which shell completions offer, too.

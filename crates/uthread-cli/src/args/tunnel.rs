@@ -3,9 +3,10 @@
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::{CountersArgs, ServerArgs, positive, positive_duration};
+use super::server::{CountersArgs, LogFormat, ServerArgs, log_parser};
+use super::{positive, positive_duration};
 use crate::address::Address;
 use crate::targets::{Rule, Target};
 
@@ -72,8 +73,8 @@ pub(crate) struct TunnelArgs {
     pub(crate) server: ServerArgs,
 
     /// Format of the access log on stdout: text, json or off
-    #[arg(long, value_enum, default_value_t = TunnelLog::Text, value_name = "FORMAT", hide_possible_values = true, help_heading = "Log")]
-    pub(crate) log: TunnelLog,
+    #[arg(long, value_parser = log_parser("text"), default_value = "text", value_name = "FORMAT", hide_possible_values = true, help_heading = "Log")]
+    pub(crate) log: LogFormat,
 
     #[command(flatten)]
     pub(crate) counters: CountersArgs,
@@ -119,15 +120,6 @@ pub(crate) struct TunnelArgs {
     /// Let connections end for this time after SIGTERM, then cut them
     #[arg(long, default_value = "30s", value_parser = humantime::parse_duration, value_name = "TIME", help_heading = "Limits")]
     pub(crate) grace: Duration,
-}
-
-/// Formats of the log of connections. The variants have no doc comments, as for
-/// [`LogFormat`](super::LogFormat).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TunnelLog {
-    Text,
-    Json,
-    Off,
 }
 
 /// Parses a number of bytes, with K, M or G for powers of 1024.

@@ -1,6 +1,6 @@
 //! The access log: one line per request, in the Common Log Format or as JSON.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::{Instant, SystemTime};
 
 use super::scratch::Scratch;
@@ -23,43 +23,19 @@ pub(crate) struct Record<'a> {
     pub(crate) start: Option<Instant>,
 }
 
-#[derive(Debug)]
-pub(crate) struct AccessLog {
-    json: bool,
-    lines: LineLog,
+/// Returns the start time of a request, if the format contains durations.
+pub(crate) fn start_clock(log: &LineLog) -> Option<Instant> {
+    (log.format == LogFormat::Json).then(Instant::now)
 }
 
-impl AccessLog {
-    /// Starts the writer; returns `None` if logging is off.
-    pub(crate) fn start(format: LogFormat) -> io::Result<Option<AccessLog>> {
-        let json = match format {
-            LogFormat::Common => false,
-            LogFormat::Json => true,
-            LogFormat::Off => return Ok(None),
-        };
-        let lines = LineLog::start()?;
-        Ok(Some(AccessLog { json, lines }))
+/// Appends the line of a request.
+pub(crate) fn append(log: &LineLog, record: &Record<'_>) {
+    let mut line = Scratch::take();
+    match log.format {
+        LogFormat::Json => push_json(record, &mut line),
+        LogFormat::Text | LogFormat::Off => push_common(record, &date::now(), &mut line),
     }
-
-    /// Returns the start time of a request, if the format contains durations.
-    pub(crate) fn start_clock(&self) -> Option<Instant> {
-        self.json.then(Instant::now)
-    }
-
-    pub(crate) fn append(&self, record: &Record<'_>) {
-        let mut line = Scratch::take();
-        if self.json {
-            push_json(record, &mut line);
-        } else {
-            push_common(record, &date::now(), &mut line);
-        }
-        self.lines.append(&line);
-    }
-
-    /// Writes the pending lines and stops.
-    pub(crate) fn finish(&self) {
-        self.lines.finish();
-    }
+    log.append(&line);
 }
 
 /// Appends a line in the Common Log Format: `client - - [date] "request" status bytes`.

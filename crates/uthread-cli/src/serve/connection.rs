@@ -2,12 +2,11 @@
 
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
-use uthread::net::Shutdown;
 use uthread::thread;
 
-use super::Server;
-use super::access_log::Record;
-use super::peers::{Admitted, Peer, Phase};
+use super::WebServer;
+use super::access_log::{self, Record};
+use super::peers::{Peer, Phase};
 use super::respond::{self, Response};
 use super::scratch::Scratch;
 use super::send::send;
@@ -20,11 +19,6 @@ use crate::stream::Stream;
 /// Largest body to read and discard in order to keep the connection. Neither GET nor HEAD has a use
 /// for a body.
 const BODY_BYTES_MAX: u64 = 64 * 1024;
-/// Limits of reading after the last response. Reading lets the client receive the response before a
-/// reset could overtake it.
-const LINGER_BYTES_MAX: usize = 256 * 1024;
-/// A few round trips on a bad line.
-const LINGER_TIME_MAX: Duration = Duration::from_secs(1);
 /// How long a connection that waits for a request keeps its receive buffer. A busy client sends the
 /// next one earlier; for the others, another system call per request is nothing.
 const BUFFER_TIME: Duration = Duration::from_millis(20);
@@ -39,47 +33,24 @@ enum Next {
     Close,
 }
 
-pub(crate) fn run(server: &Server, admitted: &mut Admitted) {
+pub(crate) fn run(server: &WebServer, peer: &Peer) {
     let mut connection = Connection {
         server,
-        peer: &admitted.peer,
+        peer,
         input: Input::new(),
         received_at: Instant::now(),
         requests_served: 0,
     };
     let next = connection.exchange_all();
-    admitted.requests_served = connection.requests_served;
+    server.requests_served.add(connection.requests_served);
     if let Next::Linger = next {
-        admitted.peer.set_phase(Phase::Lingering);
-        linger(&admitted.peer.stream);
-    }
-}
-
-/// Shuts down the sending side, and waits for the client to close. Closing with unread bytes would
-/// reset the connection, and the reset could destroy the response on its way.
-pub(crate) fn linger(mut stream: &Stream) {
-    if stream.shutdown(Shutdown::Write).is_err() {
-        return;
-    }
-    let mut discarded = Scratch::take();
-    discarded.resize(DISCARD_BYTES, 0);
-    let deadline = Instant::now() + LINGER_TIME_MAX;
-    let mut count_all = 0;
-    while count_all < LINGER_BYTES_MAX {
-        if set_read_deadline(stream, deadline).is_err() {
-            return;
-        }
-        match stream.read(&mut discarded) {
-            Ok(0) => return,
-            Ok(count) => count_all += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return,
-        }
+        peer.set_phase(Phase::Lingering);
+        peer.stream.linger();
     }
 }
 
 struct Connection<'a> {
-    server: &'a Server,
+    server: &'a WebServer,
     peer: &'a Peer,
     input: Input,
     /// When bytes were received last.
@@ -122,7 +93,7 @@ impl Connection<'_> {
     /// kilobytes of this frame.
     #[inline(never)]
     fn exchange(&mut self, head_bytes: usize) -> Next {
-        let log_start = self.server.log.as_ref().and_then(|log| log.start_clock());
+        let log_start = self.server.log.as_ref().and_then(access_log::start_clock);
         let mut slots = request::header_slots();
         let unread = self.input.unread();
         let request = match request::parse(&unread[..head_bytes], &mut slots) {
@@ -158,13 +129,14 @@ impl Connection<'_> {
         drop(out);
         self.requests_served += 1;
         if let Some(log) = &self.server.log {
-            log.append(&Record {
+            let record = Record {
                 client: self.peer.client,
                 request: Some(&request),
                 status: response.status,
                 body_bytes: sent.is_ok().then_some(response.body_bytes),
                 start: log_start,
-            });
+            };
+            access_log::append(log, &record);
         }
         if let Err(error) = sent {
             report(&error, &request, &response);
@@ -320,13 +292,14 @@ impl Connection<'_> {
         drop(out);
         self.requests_served += 1;
         if let Some(log) = &self.server.log {
-            log.append(&Record {
+            let record = Record {
                 client: self.peer.client,
                 request: None,
                 status,
                 body_bytes: sent.is_ok().then_some(response.body_bytes),
                 start: None,
-            });
+            };
+            access_log::append(log, &record);
         }
         match sent {
             Ok(()) => Next::Linger,

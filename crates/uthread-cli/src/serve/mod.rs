@@ -26,38 +26,29 @@ mod page;
 mod access_log;
 mod peers;
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use uthread::{Runtime, sleep, thread};
+use uthread::{sleep, spawn};
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 
 use crate::address::tcp;
 use crate::args::ServeArgs;
-use crate::counters::{self, Count, Counted, Value};
+use crate::counters::{self, Count, Counted, Counter};
 use crate::exit::Exit;
 use crate::http::request::Method;
 use crate::http::response::{Persistence, Status};
-use crate::listen::{Listening, listen, raise_descriptor_limit};
+use crate::line_log::LineLog;
+use crate::listen::raise_descriptor_limit;
 use crate::output::tell;
-use crate::runtime;
-use crate::stop::{self, Stop};
+use crate::server::{self, Server, Setup};
 use crate::stream::{Client, Stream};
-use access_log::AccessLog;
 use error_pages::ErrorPages;
-use peers::Peers;
+use peers::{Peer, Peers};
 use root::Root;
+use scratch::Scratch;
 use site::Site;
-
-/// Maximum number of connections beyond the limit that receive a 503 at the same time. Each lasts a
-/// second at most; further ones are closed without a response.
-const REFUSALS_MAX: usize = 256;
-/// The response fits the empty send buffer of a new connection, so only a broken client reaches
-/// this timeout.
-const REFUSAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a drain waits for a request on an idle connection, which may be on its way: a few round
 /// trips on a bad line.
@@ -65,118 +56,120 @@ const LAST_REQUEST_TIME: Duration = Duration::from_secs(1);
 
 /// State shared by all connections.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct WebServer {
     site: Site,
     header_timeout: Duration,
     idle_timeout: Duration,
     write_timeout: Duration,
-    log: Option<AccessLog>,
-    peers: Arc<Peers>,
-    refusals: AtomicUsize,
+    log: Option<LineLog>,
+    peers: Peers,
+    /// Requests of connections that have ended. A counter written for every request would be
+    /// contended.
+    requests_served: Counter,
 }
 
-impl Counted for Server {
+impl Counted for WebServer {
     const PREFIX: &'static str = "serve";
 
     fn counts(&self) -> Vec<Count> {
+        let help = "Requests of connections that have ended.";
         vec![
-            Count {
-                name: "connections_open",
-                help: "Connections that are open.",
-                value: Value::Gauge(self.peers.count() as u64),
-            },
-            Count {
-                name: "requests",
-                help: "Requests of connections that have ended.",
-                value: Value::Counter(self.peers.requests_served()),
-            },
+            Count::open_connections(self.open_count()),
+            self.requests_served.count("requests", help),
         ]
     }
 }
 
-pub(crate) fn run(args: &ServeArgs) -> Exit {
-    let Started {
-        runtime,
-        server,
-        listening,
-        stop,
-    } = match start(args) {
-        Ok(started) => started,
-        Err(error) => {
-            tell(format_args!("{error:#}"));
-            return Exit::CouldNotStart;
+impl Server for WebServer {
+    fn welcome(self: &Arc<Self>, stream: Stream, client: Client) {
+        let server = Arc::clone(self);
+        match self.peers.open.admit(client, Peer::new(stream, client)) {
+            Ok(admitted) => {
+                spawn(move || connection::run(&server, &admitted));
+            }
+            Err(refused) => self
+                .peers
+                .open
+                .refuse(move || server.turn_away(&refused.stream)),
         }
-    };
-    let cut = runtime.run(|| {
-        let peers = &server.peers;
-        let hurry = stop.accept_until_signal(
-            listening,
-            || drain(Arc::clone(peers)),
-            |stream, client| welcome(&server, stream, client),
-        );
-        stop::wait(|| peers.none_open(), || peers.cut(), args.grace, &hurry)
-    });
-    if let Some(log) = &server.log {
-        log.finish();
     }
-    tell(format_args!(
-        "stopped: served {} requests, cut {cut} connections",
-        server.peers.requests_served()
-    ));
-    if cut == 0 {
-        Exit::Done
-    } else {
-        Exit::ConnectionsCut
+
+    /// Ends every connection after its next response, and those without a request after a while.
+    fn drain(self: &Arc<Self>) {
+        self.peers.drain();
+        let server = Arc::clone(self);
+        spawn(move || {
+            sleep(LAST_REQUEST_TIME);
+            server.peers.end_idle();
+        });
+    }
+
+    fn open_count(&self) -> usize {
+        self.peers.open.count()
+    }
+
+    fn cut(&self) -> usize {
+        self.peers.cut()
+    }
+
+    fn finish(&self, cut: usize) {
+        if let Some(log) = &self.log {
+            log.finish();
+        }
+        tell(format_args!(
+            "stopped: served {} requests, cut {cut} connections",
+            self.requests_served.get()
+        ));
     }
 }
 
-struct Started {
-    runtime: Runtime,
-    server: Arc<Server>,
-    listening: Listening,
-    stop: Stop,
+impl WebServer {
+    /// Sends a 503 to a connection beyond the limit.
+    fn turn_away(&self, stream: &Stream) {
+        let mut out = Scratch::take();
+        respond::error(
+            &self.site.error_pages,
+            Status::Unavailable,
+            Method::Get,
+            Persistence::Close,
+            &mut out,
+        );
+        // An error means that the client has gone.
+        let _ = stream.refuse(&out);
+    }
+}
+
+pub(crate) fn run(args: &ServeArgs) -> Exit {
+    server::run(start(args), args.grace)
 }
 
 /// Prepares everything that can fail because of wrong arguments or settings, before serving starts.
-fn start(args: &ServeArgs) -> anyhow::Result<Started> {
+fn start(args: &ServeArgs) -> anyhow::Result<(Setup, Arc<WebServer>)> {
     let site = Site {
         root: open_root(&args.dir)?,
         error_pages: ErrorPages::load(args.error_pages.as_deref())?,
         listing: !args.no_listing,
     };
-    let runtime = runtime::start(&args.server, args.counters.is_enabled())?;
-    let listening = listen(&args.listen, &args.server)?;
-    let counters_listener = counters::listen(&args.counters)?;
-    let peers = Arc::new(Peers::new(args.max_connections.get()));
-    let stop = Stop::watch()?;
-    let log = AccessLog::start(args.log).context("cannot start the access log")?;
+    let setup = Setup::new(&args.listen, &args.server, args.counters.is_enabled())?;
     raise_descriptor_limit(args.max_connections, 1);
-    let server = Arc::new(Server {
+    let server = Arc::new(WebServer {
         site,
         header_timeout: args.header_timeout,
         idle_timeout: args.idle_timeout,
         write_timeout: args.write_timeout,
-        log,
-        peers,
-        refusals: AtomicUsize::new(0),
+        log: LineLog::start(args.log)?,
+        peers: Peers::new(args.max_connections),
+        requests_served: Counter::default(),
     });
-    counters::start(counters_listener, &runtime, &server)?;
+    counters::start(&args.counters, &setup.runtime, &server)?;
     let dir = args.dir.canonicalize().unwrap_or_else(|_| args.dir.clone());
     tell(format_args!(
-        "serving {} on {} (workers {}, driver {}{})",
+        "serving {} on {} ({})",
         dir.display(),
-        listening.addr.url(),
-        runtime.workers(),
-        runtime.driver().driver(),
-        listening.origin()
+        setup.listening.addr.url(),
+        setup.summary()
     ));
-    stop.ready();
-    Ok(Started {
-        runtime,
-        server,
-        listening,
-        stop,
-    })
+    Ok((setup, server))
 }
 
 fn open_root(dir: &Path) -> anyhow::Result<Root> {
@@ -197,52 +190,4 @@ fn open_root(dir: &Path) -> anyhow::Result<Root> {
         };
         anyhow!("cannot serve {}: {why}", dir.display())
     })
-}
-
-/// Ends every connection after its next response, and those without a request after a while.
-fn drain(peers: Arc<Peers>) {
-    peers.drain();
-    thread::spawn(move || {
-        sleep(LAST_REQUEST_TIME);
-        peers.end_idle();
-    });
-}
-
-/// Starts the fiber of a new connection. Never waits, because the next connection is already there.
-fn welcome(server: &Arc<Server>, stream: Stream, client: Client) {
-    let server = Arc::clone(server);
-    match server.peers.admit(stream, client) {
-        Ok(mut admitted) => {
-            thread::spawn(move || connection::run(&server, &mut admitted));
-        }
-        Err(stream) => {
-            if server.refusals.fetch_add(1, Ordering::Relaxed) < REFUSALS_MAX {
-                thread::spawn(move || {
-                    turn_away(&server, &stream);
-                    server.refusals.fetch_sub(1, Ordering::Relaxed);
-                });
-            } else {
-                server.refusals.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
-    }
-}
-
-/// Sends a 503 to a connection beyond the limit.
-fn turn_away(server: &Server, mut stream: &Stream) {
-    let mut out = scratch::Scratch::take();
-    respond::error(
-        &server.site.error_pages,
-        Status::Unavailable,
-        Method::Get,
-        Persistence::Close,
-        &mut out,
-    );
-    let written = stream
-        .set_write_timeout(Some(REFUSAL_WRITE_TIMEOUT))
-        .and_then(|()| stream.write_all(&out));
-    drop(out);
-    if written.is_ok() {
-        connection::linger(stream);
-    }
 }

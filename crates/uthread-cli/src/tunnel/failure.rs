@@ -2,22 +2,14 @@
 //! sentence.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
-use uthread::net::Shutdown;
-use uthread::timeout;
 
 use rustix::io::Errno;
 
 use crate::http::date;
 use crate::http::response::Status;
 use crate::stream::Stream;
-
-/// Limits of reading after a response. Closing with unread bytes would reset the connection, and
-/// the reset could destroy the response on its way.
-const LINGER_BYTES_MAX: u64 = 256 * 1024;
-const LINGER_TIME_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -63,7 +55,7 @@ impl Failure {
     }
 
     /// Responds to the client, and waits for a bounded time until it has received the response.
-    pub(crate) fn send(&self, mut client: &Stream) -> io::Result<()> {
+    pub(crate) fn send(&self, client: &Stream) -> io::Result<()> {
         let status = self.status();
         let allow = match self {
             Failure::NotConnect => "Allow: CONNECT\r\n",
@@ -79,16 +71,7 @@ impl Failure {
             self.proxy_error(),
             body.len(),
         );
-        let linger = || {
-            client.write_all(response.as_bytes())?;
-            client.shutdown(Shutdown::Write)?;
-            io::copy(
-                &mut io::Read::take(client, LINGER_BYTES_MAX),
-                &mut io::sink(),
-            )
-        };
-        timeout(LINGER_TIME_MAX, linger)??;
-        Ok(())
+        client.refuse(response.as_bytes())
     }
 }
 

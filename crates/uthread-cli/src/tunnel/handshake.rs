@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use uthread::timeout;
 
-use super::Server;
+use super::Tunnel;
 use super::failure::Failure;
 use super::record::Record;
 use crate::http::request::{self, header_slots};
@@ -21,7 +21,7 @@ const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection Established\r\n\r\n";
 /// Never inlined: a connection that relays does without the kilobytes of these frames.
 #[inline(never)]
 pub(super) fn establish(
-    server: &Server,
+    server: &Tunnel,
     mut client: &Stream,
     record: &mut Record<'_>,
 ) -> io::Result<Option<Stream>> {
@@ -51,7 +51,7 @@ pub(super) fn establish(
             }
             let early = input.unread();
             (&target).write_all(early)?;
-            record.add_up(early.len() as u64);
+            record.connection.moved.up.add(early.len() as u64);
             Ok(Some(Stream::Tcp(target)))
         }
         Err(failure) => {

@@ -21,23 +21,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use uthread::time::interval;
-use uthread::{Runtime, shield, spawn};
-
-use anyhow::Context;
+use uthread::{shield, spawn};
 
 use crate::args::TunnelArgs;
+use crate::connections::Connections;
 use crate::exit::Exit;
-use crate::listen::{Listening, listen, raise_descriptor_limit};
+use crate::line_log::LineLog;
+use crate::listen::raise_descriptor_limit;
 use crate::output::tell;
-use crate::runtime;
-use crate::stop::{self, Stop};
+use crate::server::{self, Server, Setup};
 use crate::stream::{Client, Listener, Stream};
 use crate::targets::Target;
 use connect::Connector;
 use counters::Counters;
 use failure::Failure;
-use open::{Admitted, Limits, Open};
-use record::Log;
+use open::{Connection, Limits};
+use record::Record;
 
 /// Descriptors of a connection: the client and the target. Pipes for bulk transfers come on top,
 /// and are not necessary.
@@ -47,137 +46,100 @@ const EXPIRY_STEP: Duration = Duration::from_millis(100);
 
 /// State shared by all connections.
 #[derive(Debug)]
-struct Server {
+struct Tunnel {
     /// The target of every connection; `None` for a proxy.
     to: Option<Target>,
     connector: Connector,
     header_timeout: Duration,
     rate_max: Option<NonZeroU64>,
-    open: Arc<Open>,
+    open: Arc<Connections<Connection>>,
     counters: Counters,
-    log: Option<Log>,
+    log: Option<LineLog>,
+}
+
+impl Server for Tunnel {
+    fn welcome(self: &Arc<Self>, stream: Stream, client: Client) {
+        self.counters.accepted.add(1);
+        let Ok(admitted) = self.open.admit(client, Connection::new(client)) else {
+            self.counters.refused.add(1);
+            if self.to.is_none() {
+                // An error means that the client has gone.
+                self.open
+                    .refuse(move || drop(Failure::TooMany.send(&stream)));
+            }
+            return;
+        };
+        let opened = Arc::clone(&admitted.connection);
+        let server = Arc::clone(self);
+        let handle = spawn(move || connection(&server, &stream, &admitted));
+        opened.handle.set(handle).expect("set once");
+    }
+
+    fn open_count(&self) -> usize {
+        self.open.count()
+    }
+
+    fn cut(&self) -> usize {
+        open::cut(&self.open)
+    }
+
+    fn finish(&self, cut: usize) {
+        if let Some(log) = &self.log {
+            log.finish();
+        }
+        let connections = self.counters.accepted.get();
+        tell(format_args!(
+            "stopped: served {connections} connections, cut {cut}"
+        ));
+    }
 }
 
 pub(crate) fn run(args: &TunnelArgs) -> Exit {
-    let Started {
-        runtime,
-        server,
-        listening,
-        stop,
-    } = match start(args) {
-        Ok(started) => started,
-        Err(error) => {
-            tell(format_args!("{error:#}"));
-            return Exit::CouldNotStart;
-        }
-    };
-    let cut = runtime.run(|| {
-        let hurry = stop.accept_until_signal(
-            listening,
-            || {},
-            |stream, client| welcome(&server, stream, client),
-        );
-        let open = &server.open;
-        stop::wait(|| open.count() == 0, || open.cut(), args.grace, &hurry)
-    });
-    if let Some(log) = &server.log {
-        log.finish();
-    }
-    let connections = server.counters.accepted();
-    tell(format_args!(
-        "stopped: served {connections} connections, cut {cut}"
-    ));
-    match cut {
-        0 => Exit::Done,
-        _ => Exit::ConnectionsCut,
-    }
-}
-
-struct Started {
-    runtime: Runtime,
-    server: Arc<Server>,
-    listening: Listening,
-    stop: Stop,
+    server::run(start(args), args.grace)
 }
 
 /// Prepares everything that can fail because of wrong arguments or settings, before the first
 /// connection.
-fn start(args: &TunnelArgs) -> anyhow::Result<Started> {
-    let runtime = runtime::start(&args.server, args.counters.is_enabled())?;
-    let listening = listen(&args.listen, &args.server)?;
+fn start(args: &TunnelArgs) -> anyhow::Result<(Setup, Arc<Tunnel>)> {
+    let setup = Setup::new(&args.listen, &args.server, args.counters.is_enabled())?;
     // Accepted sockets inherit it (tcp(7)).
-    if let Listener::Tcp(listener) = &listening.listener {
+    if let Listener::Tcp(listener) = &setup.listening.listener {
         rustix::net::sockopt::set_tcp_nodelay(listener, true)?;
     }
-    let counters_listener = crate::counters::listen(&args.counters)?;
-    let limits = Limits {
-        connections_max: args.max_connections.get(),
-        per_client_max: args.max_per_client.map_or(usize::MAX, |most| most.get()),
-        idle_time_max: args.idle_timeout,
-        lifetime_max: args.lifetime,
-    };
-    let server = Arc::new(Server {
+    let server = Arc::new(Tunnel {
         to: args.to.clone(),
         connector: Connector::new(args),
         header_timeout: args.header_timeout,
         rate_max: args.rate,
-        open: Arc::new(Open::new(limits)),
+        open: Connections::new(args.max_connections, args.max_per_client),
         counters: Counters::default(),
-        log: Log::start(args.log).context("cannot start the access log")?,
+        log: LineLog::start(args.log)?,
     });
     raise_descriptor_limit(args.max_connections, DESCRIPTORS_EACH);
-    let stop = Stop::watch()?;
-    let open = Arc::clone(&server.open);
-    runtime.spawn(move || interval(EXPIRY_STEP).for_each(|_| open.expire()));
-    crate::counters::start(counters_listener, &runtime, &server)?;
+    let (limits, open) = (Limits::new(args), Arc::clone(&server.open));
+    let expiry = move || interval(EXPIRY_STEP).for_each(|_| limits.expire(&open));
+    setup.runtime.spawn(expiry);
+    crate::counters::start(&args.counters, &setup.runtime, &server)?;
     let purpose = match &args.to {
         Some(target) => target.to_string(),
         None => "CONNECT".to_owned(),
     };
-    let (addr, origin) = (&listening.addr, listening.origin());
-    let (workers, driver) = (runtime.workers(), runtime.driver().driver());
+    let (addr, summary) = (&setup.listening.addr, setup.summary());
     tell(format_args!(
-        "listening on {addr} for {purpose} (workers {workers}, driver {driver}{origin})"
+        "listening on {addr} for {purpose} ({summary})"
     ));
-    stop.ready();
-    Ok(Started {
-        runtime,
-        server,
-        listening,
-        stop,
-    })
-}
-
-/// Starts the fiber of a new connection. Never waits, because the next connection is already there.
-fn welcome(server: &Arc<Server>, stream: Stream, client: Client) {
-    server.counters.accept();
-    let Some(admitted) = server.open.admit(client) else {
-        server.counters.refuse();
-        if server.to.is_none() && server.counters.begin_refusal() {
-            let server = Arc::clone(server);
-            spawn(move || {
-                // An error means that the client has gone.
-                let _ = Failure::TooMany.send(&stream);
-                server.counters.end_refusal();
-            });
-        }
-        return;
-    };
-    let id = admitted.id;
-    let shared = Arc::clone(server);
-    let handle = spawn(move || connection(&shared, &stream, &admitted));
-    server.open.attach(id, handle);
+    Ok((setup, server))
 }
 
 /// Runs one connection from its first byte to its end.
-fn connection(server: &Server, client: &Stream, admitted: &Admitted) {
+fn connection(server: &Tunnel, client: &Stream, connection: &Connection) {
     let mut recorded = Recorded {
         server,
-        record: record::Record::new(admitted),
+        record: Record::new(connection),
     };
     let record = &mut recorded.record;
-    let ended = || admitted.progress.ended.get().copied();
-    record.end = match tunnel(server, client, admitted, record) {
+    let ended = || connection.ended.get().copied();
+    record.end = match tunnel(server, client, record) {
         Ok(()) if record.failure.is_some() => "refused",
         Ok(()) => "closed",
         Err(error) => ended().unwrap_or_else(|| record::cause(&error)),
@@ -187,36 +149,32 @@ fn connection(server: &Server, client: &Stream, admitted: &Admitted) {
 /// Counts and logs a connection when it ends, also if it is cancelled in a call without an error
 /// value, such as the wait for a name.
 struct Recorded<'a> {
-    server: &'a Server,
-    record: record::Record<'a>,
+    server: &'a Tunnel,
+    record: Record<'a>,
 }
 
 impl Drop for Recorded<'_> {
     fn drop(&mut self) {
-        let ended = self.record.admitted.progress.ended.get();
+        let ended = self.record.connection.ended.get();
         if self.record.end.is_empty() {
             self.record.end = ended.copied().unwrap_or("error");
         }
         shield(|| {
             self.server.counters.end(&self.record);
             if let Some(log) = &self.server.log {
-                log.append(&self.record);
+                record::append(log, &self.record);
             }
         });
     }
 }
 
-fn tunnel(
-    server: &Server,
-    client: &Stream,
-    admitted: &Admitted,
-    record: &mut record::Record<'_>,
-) -> io::Result<()> {
+fn tunnel(server: &Tunnel, client: &Stream, record: &mut Record<'_>) -> io::Result<()> {
     let Some(target) = handshake::establish(server, client, record)? else {
         return Ok(());
     };
-    admitted.progress.relays.store(true, Ordering::Relaxed);
-    let relayed = relay::relay(client, &target, &admitted.progress.moved, server.rate_max);
+    let Connection { relays, moved, .. } = record.connection;
+    relays.store(true, Ordering::Relaxed);
+    let relayed = relay::relay(client, &target, moved, server.rate_max);
     if relayed.is_err() {
         // Both ends must see that the stream is incomplete.
         for stream in [client, &target] {

@@ -1,179 +1,99 @@
-//! The open connections: their number, and the reasons to end them.
+//! The open connections, and the reasons to end them.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use uthread::JoinHandle;
 
 use super::relay::Moved;
+use crate::args::TunnelArgs;
+use crate::connections::Connections;
 use crate::stream::Client;
 
-/// Limits of the connections.
-#[derive(Debug)]
-pub(crate) struct Limits {
-    pub(crate) connections_max: usize,
-    pub(crate) per_client_max: usize,
-    pub(crate) idle_time_max: Duration,
-    pub(crate) lifetime_max: Option<Duration>,
-}
-
 /// State of a connection for other fibers.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    pub(crate) start: Instant,
     pub(crate) moved: Moved,
     /// Set when the target is connected.
     pub(crate) relays: AtomicBool,
     /// Why it was ended by another fiber.
     pub(crate) ended: OnceLock<&'static str>,
-}
-
-impl Progress {
-    pub(crate) fn bytes(&self) -> u64 {
-        self.moved.up.load(Ordering::Relaxed) + self.moved.down.load(Ordering::Relaxed)
-    }
-}
-
-#[derive(Debug)]
-struct Connection {
-    start: Instant,
-    progress: Arc<Progress>,
-    /// Bytes at the last change that was seen, and its time.
-    seen: (u64, Instant),
     /// Set as soon as the fiber has been spawned.
-    handle: Option<JoinHandle<()>>,
+    pub(crate) handle: OnceLock<JoinHandle<()>>,
+    /// Bytes at the last change that was seen, and its time.
+    seen: Mutex<(u64, Instant)>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Open {
-    limits: Limits,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    connections: HashMap<u64, Connection>,
-    next_id: u64,
-    /// Number of connections of each client.
-    clients: HashMap<Client, usize>,
-}
-
-impl Open {
-    pub(crate) fn new(limits: Limits) -> Open {
-        Open {
-            limits,
-            state: Mutex::default(),
-        }
-    }
-
-    /// Adds a connection, unless there are too many.
-    pub(crate) fn admit(self: &Arc<Self>, client: Client) -> Option<Admitted> {
-        let mut state = self.lock();
-        if state.connections.len() >= self.limits.connections_max {
-            return None;
-        }
-        let of_client = state.clients.entry(client).or_default();
-        if *of_client >= self.limits.per_client_max {
-            return None;
-        }
-        *of_client += 1;
-        let id = state.next_id;
-        state.next_id += 1;
-        let (start, progress) = (Instant::now(), Arc::<Progress>::default());
-        let connection = Connection {
-            start,
-            progress: Arc::clone(&progress),
-            seen: (0, start),
-            handle: None,
-        };
-        state.connections.insert(id, connection);
-        Some(Admitted {
-            id,
+impl Connection {
+    pub(crate) fn new(client: Client) -> Connection {
+        let start = Instant::now();
+        Connection {
             client,
             start,
-            progress,
-            open: Arc::clone(self),
-        })
-    }
-
-    /// Makes a connection one that can be ended, unless it has ended already.
-    pub(crate) fn attach(&self, id: u64, handle: JoinHandle<()>) {
-        if let Some(connection) = self.lock().connections.get_mut(&id) {
-            connection.handle = Some(handle);
+            moved: Moved::default(),
+            relays: AtomicBool::new(false),
+            ended: OnceLock::new(),
+            handle: OnceLock::new(),
+            seen: Mutex::new((0, start)),
         }
     }
 
-    pub(crate) fn count(&self) -> usize {
-        self.lock().connections.len()
+    /// Cancels the fiber of the connection.
+    fn end(&self, reason: &'static str) {
+        if let Some(handle) = self.handle.get() {
+            // The first reason stays.
+            let _ = self.ended.set(reason);
+            handle.cancel();
+        }
+    }
+
+    /// Returns the time since bytes were last seen to move, or the target was not yet connected.
+    fn idle_time(&self) -> Duration {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = self.moved.up.get() + self.moved.down.get();
+        if bytes != seen.0 || !self.relays.load(Ordering::Relaxed) {
+            *seen = (bytes, Instant::now());
+        }
+        seen.1.elapsed()
+    }
+}
+
+/// Limits of the time of a connection.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    idle_time_max: Duration,
+    lifetime_max: Option<Duration>,
+}
+
+impl Limits {
+    pub(crate) fn new(args: &TunnelArgs) -> Limits {
+        Limits {
+            idle_time_max: args.idle_timeout,
+            lifetime_max: args.lifetime,
+        }
     }
 
     /// Ends connections that are idle or open for too long.
-    pub(crate) fn expire(&self) {
-        let limits = &self.limits;
-        self.end(|connection| {
-            let bytes = connection.progress.bytes();
-            let relays = connection.progress.relays.load(Ordering::Relaxed);
-            if bytes != connection.seen.0 || !relays {
-                connection.seen = (bytes, Instant::now());
-            }
-            let is_old = limits
-                .lifetime_max
-                .is_some_and(|most| connection.start.elapsed() >= most);
-            if connection.seen.1.elapsed() >= limits.idle_time_max {
-                Some("idle")
-            } else {
-                is_old.then_some("lifetime")
+    pub(crate) fn expire(&self, open: &Connections<Connection>) {
+        open.for_each(|connection| {
+            let is_old = |most| connection.start.elapsed() >= most;
+            if connection.idle_time() >= self.idle_time_max {
+                connection.end("idle");
+            } else if self.lifetime_max.is_some_and(is_old) {
+                connection.end("lifetime");
             }
         });
     }
-
-    /// Ends all connections, and returns their number.
-    pub(crate) fn cut(&self) -> usize {
-        let count = self.count();
-        self.end(|_| Some("shutdown"));
-        count
-    }
-
-    /// Cancels the fibers of connections for which there is a reason.
-    fn end(&self, mut reason: impl FnMut(&mut Connection) -> Option<&'static str>) {
-        for connection in self.lock().connections.values_mut() {
-            if let Some(reason) = reason(connection)
-                && let Some(handle) = &connection.handle
-            {
-                // The first reason stays.
-                let _ = connection.progress.ended.set(reason);
-                handle.cancel();
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// A connection that counts as open while this value lives.
-#[derive(Debug)]
-pub(crate) struct Admitted {
-    pub(crate) id: u64,
-    pub(crate) client: Client,
-    pub(crate) start: Instant,
-    pub(crate) progress: Arc<Progress>,
-    open: Arc<Open>,
-}
-
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        let mut state = self.open.lock();
-        let removed = state.connections.remove(&self.id);
-        if let Entry::Occupied(mut of_client) = state.clients.entry(self.client) {
-            *of_client.get_mut() -= 1;
-            if *of_client.get() == 0 {
-                of_client.remove();
-            }
-        }
-        drop(state);
-        drop(removed);
-    }
+/// Ends all connections, and returns their number.
+pub(crate) fn cut(open: &Connections<Connection>) -> usize {
+    let mut count = 0;
+    open.for_each(|connection| {
+        connection.end("shutdown");
+        count += 1;
+    });
+    count
 }

@@ -2,21 +2,20 @@
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use serde::Serialize;
 
 use super::failure::Failure;
-use super::open::Admitted;
-use crate::args::TunnelLog;
+use super::open::Connection;
+use crate::args::LogFormat;
 use crate::http::response::Status;
 use crate::line_log::LineLog;
 use crate::targets::Target;
 
 #[derive(Debug)]
 pub(crate) struct Record<'a> {
-    pub(super) admitted: &'a Admitted,
+    pub(crate) connection: &'a Connection,
     pub(crate) target: Option<Target>,
     pub(crate) address: Option<SocketAddr>,
     /// `None` if the client has not been told one.
@@ -27,9 +26,9 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    pub(crate) fn new(admitted: &'a Admitted) -> Record<'a> {
+    pub(crate) fn new(connection: &'a Connection) -> Record<'a> {
         Record {
-            admitted,
+            connection,
             target: None,
             address: None,
             status: None,
@@ -42,23 +41,6 @@ impl<'a> Record<'a> {
         self.status = Some(failure.status());
         self.failure = Some(failure.to_string());
     }
-
-    /// Counts bytes that the client sent with its request.
-    pub(crate) fn add_up(&self, count: u64) {
-        self.admitted
-            .progress
-            .moved
-            .up
-            .fetch_add(count, Ordering::Relaxed);
-    }
-
-    pub(crate) fn bytes_up(&self) -> u64 {
-        self.admitted.progress.moved.up.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn bytes_down(&self) -> u64 {
-        self.admitted.progress.moved.down.load(Ordering::Relaxed)
-    }
 }
 
 /// Names the cause of an error that ended a tunnel.
@@ -70,13 +52,6 @@ pub(crate) fn cause(error: &io::Error) -> &'static str {
         io::ErrorKind::TimedOut => "unreachable",
         _ => "error",
     }
-}
-
-/// The access log: one line per connection, at its end.
-#[derive(Debug)]
-pub(crate) struct Log {
-    json: bool,
-    lines: LineLog,
 }
 
 /// A line of the log as JSON.
@@ -94,46 +69,29 @@ struct Line<'a> {
     duration_us: u64,
 }
 
-impl Log {
-    /// Starts the writer; returns `None` if logging is off.
-    pub(crate) fn start(format: TunnelLog) -> io::Result<Option<Log>> {
-        let json = match format {
-            TunnelLog::Text => false,
-            TunnelLog::Json => true,
-            TunnelLog::Off => return Ok(None),
-        };
-        let lines = LineLog::start()?;
-        Ok(Some(Log { json, lines }))
-    }
-
-    pub(crate) fn append(&self, record: &Record<'_>) {
-        let line = Line {
-            time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
-            client: record.admitted.client.to_string(),
-            target: record.target.as_ref().map(Target::to_string),
-            address: record.address,
-            status: record.status.map(Status::code),
-            end: record.end,
-            failure: record.failure.as_deref(),
-            bytes_up: record.bytes_up(),
-            bytes_down: record.bytes_down(),
-            duration_us: record.admitted.start.elapsed().as_micros() as u64,
-        };
-        let mut bytes = Vec::new();
-        let written = if self.json {
-            serde_json::to_writer(&mut bytes, &line).map_err(io::Error::from)
-        } else {
-            write_text(&mut bytes, &line)
-        };
-        written.expect("a vector takes every write");
-        bytes.push(b'\n');
-        self.lines.append(&bytes);
-    }
-
-    /// Writes the pending lines and stops.
-    pub(crate) fn finish(&self) {
-        self.lines.finish();
-    }
+/// Appends the line of a connection that has ended.
+pub(crate) fn append(log: &LineLog, record: &Record<'_>) {
+    let connection = record.connection;
+    let line = Line {
+        time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+        client: connection.client.to_string(),
+        target: record.target.as_ref().map(Target::to_string),
+        address: record.address,
+        status: record.status.map(Status::code),
+        end: record.end,
+        failure: record.failure.as_deref(),
+        bytes_up: connection.moved.up.get(),
+        bytes_down: connection.moved.down.get(),
+        duration_us: connection.start.elapsed().as_micros() as u64,
+    };
+    let mut bytes = Vec::new();
+    let written = match log.format {
+        LogFormat::Json => serde_json::to_writer(&mut bytes, &line).map_err(io::Error::from),
+        LogFormat::Text | LogFormat::Off => write_text(&mut bytes, &line),
+    };
+    written.expect("a vector takes every write");
+    bytes.push(b'\n');
+    log.append(&bytes);
 }
 
 /// Writes fields in a fixed order, with `-` for those that are missing. The failure is last, as it

@@ -5,12 +5,13 @@
 
 use std::io::{self, Read, Write};
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use uthread::net::Shutdown;
 use uthread::{sleep, try_scope};
 
 use super::failure::is_shortage;
+use crate::counters::Counter;
 use crate::stream::Stream;
 
 /// Size of the buffer of a direction: on the stack, beside the frames in its first page.
@@ -24,8 +25,8 @@ const STEPS_PER_SECOND: u64 = 20;
 #[derive(Debug, Default)]
 pub(crate) struct Moved {
     /// From the client to the target.
-    pub(crate) up: AtomicU64,
-    pub(crate) down: AtomicU64,
+    pub(crate) up: Counter,
+    pub(crate) down: Counter,
 }
 
 /// Relays until both directions have ended. The end of one stream becomes that of the other; an
@@ -58,12 +59,7 @@ pub(crate) fn relay(
 }
 
 /// Relays until the end of `from`.
-fn one_way(
-    mut from: &Stream,
-    mut to: &Stream,
-    moved: &AtomicU64,
-    mut pace: Pace,
-) -> io::Result<()> {
+fn one_way(mut from: &Stream, mut to: &Stream, moved: &Counter, mut pace: Pace) -> io::Result<()> {
     let mut message = [0; MESSAGE_BYTES];
     loop {
         let count = from.read(&mut message)?;
@@ -71,7 +67,7 @@ fn one_way(
             return Ok(());
         }
         to.write_all(&message[..count])?;
-        add(moved, count as u64);
+        moved.add(count as u64);
         pace.spend(count as u64);
         if count == message.len() {
             relay_received(from, to, moved, &mut pace)?;
@@ -80,12 +76,7 @@ fn one_way(
 }
 
 /// Relays until all that has been received is sent.
-fn relay_received(
-    from: &Stream,
-    to: &Stream,
-    moved: &AtomicU64,
-    pace: &mut Pace,
-) -> io::Result<()> {
+fn relay_received(from: &Stream, to: &Stream, moved: &Counter, pace: &mut Pace) -> io::Result<()> {
     loop {
         let received = rustix::io::ioctl_fionread(from)?;
         let count = match from.splice_to(to, received.min(pace.step_bytes)) {
@@ -94,14 +85,9 @@ fn relay_received(
             Err(error) if !is_shortage(&error) => return Err(error),
             Ok(_) | Err(_) => return Ok(()),
         };
-        add(moved, count);
+        moved.add(count);
         pace.spend(count);
     }
-}
-
-/// Counts bytes. Only one fiber writes each counter.
-fn add(moved: &AtomicU64, count: u64) {
-    moved.store(moved.load(Ordering::Relaxed) + count, Ordering::Relaxed);
 }
 
 /// Limits the rate of one direction, if it has a limit.
