@@ -5,8 +5,6 @@
 
 mod tree;
 
-mod source;
-
 mod paths;
 
 mod layers;
@@ -21,13 +19,9 @@ mod size;
 
 mod links;
 
-mod dependencies;
-
-mod packages;
+mod manifests;
 
 mod examples;
-
-mod items;
 
 use std::fmt;
 use std::io;
@@ -37,15 +31,14 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 8] = [
     layers::check,
     cycles::check,
     maps::check,
     chapters::check,
     size::check,
     links::check,
-    dependencies::check,
-    packages::check,
+    manifests::check,
     examples::check,
 ];
 
@@ -101,7 +94,8 @@ mod tests {
         fault: (&str, &str),
         expected: &[&str],
     ) {
-        let tree = |files: &[(&str, &str)]| Tree::new(files.iter().copied());
+        let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
+        let tree = |files: &[(&str, &str)]| Tree::new(files.iter().map(owned).collect());
         assert_eq!(check(&tree(good)), [], "the good tree has findings");
         let found = check(&tree(&[good, &[fault]].concat()));
         let shown: Vec<String> = found.iter().map(Finding::to_string).collect();

@@ -95,65 +95,46 @@ mod tests {
     use super::*;
     use crate::tidy::tests::plant;
 
-    const CONTENTS: &str = "- [`first_one`]: a.\n- [`last`]: b.\n";
-
-    /// Plants a file in a guide of two chapters.
-    #[track_caller]
-    fn plant_file(path: &str, text: &str, expected: &str) {
+    #[test]
+    fn each_fault_of_the_guide_is_found() {
         let good = [
+            ("mod.rs", "pub mod first_one;\n\npub mod last;\n"),
+            ("README.md", "- [`first_one`]: a.\n- [`last`]: b.\n"),
             (
-                "crates/uthread/src/guide/mod.rs",
-                "pub mod first_one;\n\npub mod last;\n",
+                "first_one.md",
+                "[last]: last.md#a\n\n[Contents][contents] | [Next: last][last]\n",
             ),
-            ("crates/uthread/src/guide/README.md", CONTENTS),
+            ("first_one.rs", "//! [last]: super::last#a\n"),
             (
-                "crates/uthread/src/guide/first_one.md",
-                "A.\n\n[last]: last.md#a\n\n[Contents][contents] | [Next: last][last]\n",
-            ),
-            (
-                "crates/uthread/src/guide/first_one.rs",
-                "//! [last]: super::last#a\n",
-            ),
-            (
-                "crates/uthread/src/guide/last.md",
-                "B.\n\n[Previous: first one][first_one] | [Contents][contents]\n",
+                "last.md",
+                "[Previous: first one][first_one] | [Contents][contents]\n",
             ),
         ];
-        let path = format!("{GUIDE}{path}");
-        plant(
-            check,
-            &good,
-            (&path, text),
-            &[&format!("{GUIDE}{expected}")],
-        );
-    }
-
-    #[test]
-    fn each_chapter_leads_to_its_neighbours() {
-        let expected = "last.md:1: the last line is not `[Previous: first one][first_one]";
-        plant_file("last.md", "B.\n", expected);
-        let expected = "first_one.md:1: the last line is not `[Contents][contents] | [Next: last]";
-        plant_file("first_one.md", "[Contents][contents]\n", expected);
-    }
-
-    #[test]
-    fn the_contents_have_the_order_of_the_modules() {
-        let lines: Vec<&str> = CONTENTS.lines().collect();
-        let other = [lines[1], lines[0]].join("\n");
-        let expected = "README.md:1: the contents are not the modules in their order";
-        plant_file("README.md", &other, expected);
-    }
-
-    #[test]
-    fn a_link_to_a_file_is_defined_for_rustdoc_too() {
-        let expected = "first_one.md:3: crates/uthread/src/guide/first_one.rs does not define";
-        plant_file("first_one.rs", "//! [first]: super::last\n", expected);
-    }
-
-    #[test]
-    fn a_link_to_an_item_is_defined_for_the_repository_too() {
-        let text = "//! [last]: super::last#a\n//! [`spawn`]: crate::spawn\n";
-        let expected = "first_one.rs:2: the chapter does not define the link [`spawn`]";
-        plant_file("first_one.rs", text, expected);
+        let good = good.map(|(file, text)| (&*format!("{GUIDE}{file}").leak(), text));
+        for (file, text, fault) in [
+            (
+                "README.md",
+                "- [`last`]: b.\n- [`first_one`]: a.",
+                "README.md:1: the contents are not",
+            ),
+            (
+                "last.md",
+                "B.\n",
+                "last.md:1: the last line is not `[Previous: first one][first_one]",
+            ),
+            (
+                "first_one.rs",
+                "//! [a]: super::last",
+                "first_one.md:1: crates/uthread/src/guide/first",
+            ),
+            (
+                "first_one.rs",
+                "//! [last]: super::last\n//! [`spawn`]: crate::spawn\n",
+                "first_one.rs:2: the chapter does not define the link [`spawn`]",
+            ),
+        ] {
+            let (path, fault) = (format!("{GUIDE}{file}"), format!("{GUIDE}{fault}"));
+            plant(check, &good, (&path, text), &[&fault]);
+        }
     }
 }

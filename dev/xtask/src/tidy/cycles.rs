@@ -29,7 +29,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 pub(super) fn imports(tree: &Tree) -> (BTreeMap<String, Imports>, Vec<Finding>) {
     let mut imports: BTreeMap<String, Imports> = BTreeMap::new();
     let mut findings = Vec::new();
-    for (path, source) in tree.sources() {
+    for (path, code) in tree.code() {
         let Some(root) = root_of(tree, path) else {
             continue;
         };
@@ -40,7 +40,7 @@ pub(super) fn imports(tree: &Tree) -> (BTreeMap<String, Imports>, Vec<Finding>) 
             continue;
         }
         let program = declared(tree, &format!("{root}main.rs"));
-        for (line, used) in used_paths(source, &own) {
+        for (line, used) in used_paths(code, &own) {
             if !program.is_empty() && !program.contains(used[0]) {
                 let what = format!("`{}` is imported from main.rs", used[0]);
                 findings.push(Finding::new(path, line, what, MOVE_DOWN));
@@ -72,10 +72,10 @@ fn root_of<'a>(tree: &Tree, path: &'a str) -> Option<&'a str> {
 
 /// Returns the modules that a file declares; none if it does not exist.
 pub(super) fn declared<'a>(tree: &'a Tree, path: &str) -> BTreeSet<&'a str> {
-    let source = tree.sources().find(|(other, _)| *other == path);
-    let names = source.into_iter().flat_map(|(_, source)| {
-        let mods = (0..source.tokens.len()).filter(|&index| source.text(index) == "mod");
-        mods.map(|index| source.text(index + 1))
+    let names = tree.text(path).lines().filter_map(|line| {
+        let declared = line.strip_suffix(';').or(line.strip_suffix(" {"));
+        let (visibility, name) = declared?.rsplit_once("mod ")?;
+        (visibility.is_empty() || visibility.starts_with("pub")).then_some(name)
     });
     names.collect()
 }
@@ -126,107 +126,54 @@ mod tests {
     use super::*;
     use crate::tidy::tests::plant;
 
-    /// Plants a file in a crate whose other files form no cycle, and expects one finding per entry.
-    #[track_caller]
-    fn plant_code(path: &str, code: &str, expected: &[&str]) {
-        let good = [
+    const TREE: [(&str, &str); 6] = [
+        ("crates/a/src/main.rs", "mod io;\nmod plan;\nmod sched;"),
+        (
+            "crates/a/src/plan.rs",
+            "use crate::{io::Read, sched::wait};",
+        ),
+        ("crates/a/src/io/deep.rs", "use super::{Pipe, flat};"),
+        ("crates/a/src/sched/wait.rs", "use super::worker::Worker;"),
+        (
+            "crates/a/src/sched/worker/mod.rs",
+            "use super::shared::Shared;",
+        ),
+        ("crates/a/src/sched/worker/calls.rs", "use super::Worker;"),
+    ];
+
+    #[test]
+    fn modules_of_a_folder_import_one_way() {
+        let cases = [
             (
-                "crates/a/src/lib.rs",
-                "mod plan; mod sched; pub use sched::Worker;",
+                "sched/shared.rs",
+                "super::worker::get()",
+                "sched/shared.rs:1: the modules shared -> worker",
             ),
             (
-                "crates/a/src/plan.rs",
-                "use crate::{io::Read, sched::wait};",
+                "sched/worker/search.rs",
+                "use crate::sched::wait;",
+                "sched/wait.rs:1: the modules wait -> worker",
             ),
             (
-                "crates/a/src/io/mod.rs",
-                "use parts::deep; use crate::Worker;",
+                "io/pipe.rs",
+                "use crate::plan::A;",
+                "io/pipe.rs:1: the modules io -> plan -> io",
             ),
             (
-                "crates/a/src/io/parts/deep.rs",
-                "use super::super::Pipe; use super::flat;",
+                "io/flat.rs",
+                "use super::deep::A;",
+                "io/deep.rs:1: the modules deep -> flat",
             ),
-            ("crates/a/src/sched/wait.rs", "use super::worker::Worker;"),
             (
-                "crates/a/src/sched/worker/mod.rs",
-                "use super::shared::Shared;",
+                "io/flat.rs",
+                "use crate::{io::B, tell};",
+                "io/flat.rs:1: `tell` is imported from main",
             ),
-            ("crates/a/src/sched/worker/calls.rs", "use super::Worker;"),
         ];
-        plant(check, &good, (path, code), expected);
-    }
-
-    #[test]
-    fn siblings_import_one_way() {
-        plant_code(
-            "crates/a/src/sched/shared.rs",
-            "fn a() { super::worker::current::get() }",
-            &[
-                "crates/a/src/sched/shared.rs:1: the modules shared -> worker -> shared import each other",
-            ],
-        );
-        plant_code(
-            "crates/a/src/sched/worker/search.rs",
-            "use crate::sched::{idle, wait::{self, now}};",
-            &["crates/a/src/sched/wait.rs:1: the modules wait -> worker -> wait import each other"],
-        );
-        plant_code(
-            "crates/a/src/io/pipe.rs",
-            "use crate::plan::Shutdown;",
-            &["crates/a/src/io/pipe.rs:1: the modules io -> plan -> io import each other"],
-        );
-    }
-
-    #[test]
-    fn a_cycle_is_found_at_any_depth_and_in_any_crate() {
-        plant_code(
-            "crates/a/src/io/parts/flat.rs",
-            "use crate::io::parts::deep::Deep;",
-            &[
-                "crates/a/src/io/parts/deep.rs:1: the modules deep -> flat -> deep import each other",
-            ],
-        );
-        for root in [
-            "crates/b/src/lib.rs",
-            "bench/c/src/lib.rs",
-            "crates/d/tests/e/main.rs",
-        ] {
-            let folder = root.rsplit_once('/').expect("a folder").0;
-            let tree = [
-                (root.to_owned(), "mod one; mod two;"),
-                (format!("{folder}/one.rs"), "use crate::two::Two;"),
-                (format!("{folder}/two.rs"), "use super::one::One;"),
-            ];
-            let found = check(&Tree::new(
-                tree.iter().map(|(path, code)| (path.as_str(), *code)),
-            ));
-            assert_eq!(found.len(), 1, "{found:?}");
+        for (path, code, expected) in cases {
+            let path = format!("crates/a/src/{path}");
+            let expected = format!("crates/a/src/{expected}");
+            plant(check, &TREE, (&path, code), &[&expected]);
         }
-    }
-
-    #[test]
-    fn nothing_imports_from_main() {
-        let good = [
-            (
-                "dev/xtask/src/main.rs",
-                "mod exit; mod serve; use serve::run;",
-            ),
-            ("dev/xtask/src/serve.rs", "use crate::exit::Exit;"),
-        ];
-        plant(
-            check,
-            &good,
-            ("dev/xtask/src/serve.rs", "use crate::{exit::Exit, tell};"),
-            &["dev/xtask/src/serve.rs:1: `tell` is imported from main.rs"],
-        );
-    }
-
-    #[test]
-    fn tests_may_import_anything() {
-        plant_code(
-            "crates/a/src/sched/worker.rs",
-            "#[cfg(test)]\nmod tests { use crate::sched::wait; }",
-            &[],
-        );
     }
 }

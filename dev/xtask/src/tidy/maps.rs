@@ -12,7 +12,7 @@ const HEAD: &str = "//! | module | contents |";
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let (imports, _) = imports(tree);
     let mut findings = Vec::new();
-    let folders = tree.sources().filter(|(path, _)| path.ends_with("/mod.rs"));
+    let folders = tree.code().filter(|(path, _)| path.ends_with("/mod.rs"));
     for (path, _) in folders {
         let rows = rows(tree.text(path));
         if rows.is_empty() {
@@ -74,36 +74,29 @@ mod lower;
 mod upper;
 ";
 
-    /// Plants a file in a folder whose map is right, and expects one finding per entry.
-    #[track_caller]
-    fn plant_code(path: &str, code: &str, expected: &[&str]) {
+    #[test]
+    fn a_map_names_every_module_in_the_order_of_the_imports() {
         let good = [
             ("crates/a/src/lib.rs", "mod folder;"),
             ("crates/a/src/folder/mod.rs", MAP),
             ("crates/a/src/folder/upper.rs", "use super::lower::Item;"),
             ("crates/a/src/folder/lower.rs", "pub struct Item;"),
         ];
-        plant(check, &good, (path, code), expected);
-    }
-
-    #[test]
-    fn a_map_names_every_module_and_no_other() {
         let more = MAP.replace("mod upper;", "mod tests;\nmod third;\nmod upper;");
-        let place = "crates/a/src/folder/mod.rs";
-        plant_code(
-            place,
-            &more,
-            &["crates/a/src/folder/mod.rs:1: the map lacks the module `third`"],
-        );
         let fewer = MAP.replace("mod lower;", "");
-        let expected = "crates/a/src/folder/mod.rs:6: the map names `lower`";
-        plant_code(place, &fewer, &[expected]);
-    }
-
-    #[test]
-    fn a_map_has_the_order_of_the_imports() {
-        let place = "crates/a/src/folder/mod.rs:6: `lower` uses `upper`";
-        let upwards = "use super::upper::Other;";
-        plant_code("crates/a/src/folder/lower.rs", upwards, &[place]);
+        let cases = [
+            ("mod.rs", &*more, "1: the map lacks the module `third`"),
+            ("mod.rs", &*fewer, "6: the map names `lower`"),
+            (
+                "lower.rs",
+                "use super::upper::Other;",
+                "6: `lower` uses `upper`",
+            ),
+        ];
+        for (file, code, fault) in cases {
+            let path = format!("crates/a/src/folder/{file}");
+            let expected = format!("crates/a/src/folder/mod.rs:{fault}");
+            plant(check, &good, (&path, code), &[&expected]);
+        }
     }
 }

@@ -8,18 +8,17 @@ use std::path::Path;
 
 use ignore::WalkBuilder;
 
-use super::source::Source;
-
 /// Files by their path from the root, with `/` between the parts.
 pub(crate) struct Tree {
     files: BTreeMap<String, String>,
-    sources: BTreeMap<String, Source>,
+    /// The code of Rust files.
+    code: BTreeMap<String, String>,
 }
 
 impl Tree {
     /// Reads all files that git would track, including hidden ones, and those that links lead to.
     pub(crate) fn read(root: &Path) -> io::Result<Self> {
-        let mut files = Vec::new();
+        let mut files = BTreeMap::new();
         let walk = WalkBuilder::new(root)
             .hidden(false)
             .parents(false)
@@ -31,38 +30,26 @@ impl Tree {
             if entry.path().is_file() {
                 let path = entry.path().strip_prefix(root).map_err(io::Error::other)?;
                 let text = String::from_utf8_lossy(&fs::read(entry.path())?).into_owned();
-                files.push((path.to_string_lossy().into_owned(), text));
+                files.insert(path.to_string_lossy().into_owned(), text);
             }
         }
-        Ok(Self::new(
-            files
-                .iter()
-                .map(|(path, text)| (path.as_str(), text.as_str())),
-        ))
+        Ok(Self::new(files))
     }
 
-    /// Creates a tree; a later file replaces an earlier one with the same path.
-    pub(crate) fn new<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
-        let files: BTreeMap<_, _> = files
-            .map(|(path, text)| (path.to_owned(), text.to_owned()))
-            .collect();
+    pub(crate) fn new(files: BTreeMap<String, String>) -> Self {
         let rust = files.iter().filter(|(path, _)| path.ends_with(".rs"));
-        let sources = rust
-            .map(|(path, text)| (path.clone(), Source::new(text)))
-            .collect();
-        Self { files, sources }
+        let code = rust.map(|(path, text)| (path.clone(), code_of(text)));
+        let code = code.collect();
+        Self { files, code }
     }
 
     pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.files
-            .iter()
-            .map(|(path, text)| (path.as_str(), text.as_str()))
+        self.files.iter().map(|(path, text)| (&**path, &**text))
     }
 
-    pub(crate) fn sources(&self) -> impl Iterator<Item = (&str, &Source)> {
-        self.sources
-            .iter()
-            .map(|(path, source)| (path.as_str(), source))
+    /// Returns the Rust files with their code: without comments and a module of tests at the end.
+    pub(crate) fn code(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.code.iter().map(|(path, text)| (&**path, &**text))
     }
 
     /// Returns the text of a file; empty if it does not exist.
@@ -78,6 +65,18 @@ impl Tree {
         };
         path.is_empty() || self.files.contains_key(path) || self.files.keys().any(inside)
     }
+}
+
+/// Returns the code of a Rust file, with each piece on its line.
+fn code_of(text: &str) -> String {
+    let before = text.split("\nmod tests {").next().unwrap_or_default();
+    let lines = match before.rsplit_once("\n#[cfg(test)]") {
+        Some((code, _)) if before.len() < text.len() => code.lines(),
+        _ => before.lines(),
+    };
+    // A string with `//` in it loses its end, which no check reads.
+    let lines = lines.map(|line| line.split("//").next().unwrap_or_default().trim_end());
+    lines.fold(String::new(), |code, line| code + line + "\n")
 }
 
 /// Returns the number of the line that contains `offset`.
