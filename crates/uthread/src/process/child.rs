@@ -13,8 +13,7 @@ use super::{ChildStderr, ChildStdin, ChildStdout};
 use crate::sched::caller::turn;
 use crate::sched::features::offload;
 use crate::signal::Signal;
-use crate::sync::select::Exits;
-use crate::sync::selection::Sealed;
+use crate::sync::selection::Exits;
 
 /// A child process; the counterpart of [`std::process::Child`].
 /// [`Command::spawn`](super::Command::spawn) creates it.
@@ -52,8 +51,6 @@ impl fmt::Debug for Child {
             .finish_non_exhaustive()
     }
 }
-
-impl Sealed for Child {}
 
 impl Exits for Child {
     fn pidfd(&self) -> Option<BorrowedFd<'_>> {

@@ -17,6 +17,7 @@
 //! ```
 
 mod number;
+mod selecting;
 
 use std::fmt;
 use std::io;
@@ -34,9 +35,6 @@ use crate::op::{self, Operation};
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::resource::standard;
 use crate::sched::caller::{self, cancellation, turn, wait};
-use crate::sched::features::readiness::PollOperation;
-use crate::sync::select::Receive;
-use crate::sync::selection::{ArmHandle, Event, Sealed};
 
 pub use number::Signal;
 
@@ -200,70 +198,6 @@ impl Signals {
         let mut readable = Operation::Socket(SocketOperation::Poll(self.readable()));
         wait::perform(&mut readable, timeout)?;
         Ok(())
-    }
-}
-
-impl Sealed for &mut Signals {}
-
-impl<'a> Receive for &'a mut Signals {
-    type Event = Received<'a>;
-
-    fn event(self) -> Received<'a> {
-        Received {
-            signals: self,
-            failure: None,
-        }
-    }
-}
-
-/// The event that a signal has arrived.
-///
-/// ```
-/// use std::time::Duration;
-/// use uthread::signal::{Signal, Signals};
-///
-/// let mut signals = Signals::new([Signal::USR1])?;
-/// # std::process::Command::new("kill").args(["-USR1", &std::process::id().to_string()]).status()?;
-/// uthread::select! {
-///     recv(&mut signals) -> signal => assert_eq!(signal?, Signal::USR1),
-///     after(Duration::from_secs(60)) => panic!("no signal came"),
-/// }
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct Received<'a> {
-    signals: &'a mut Signals,
-    /// The error with which the kernel refused to wait.
-    failure: Option<io::Error>,
-}
-
-impl Event for Received<'_> {
-    type Output = io::Result<Signal>;
-
-    fn try_complete(&mut self) -> Option<io::Result<Signal>> {
-        if let Some(error) = self.failure.take() {
-            return Some(Err(error));
-        }
-        self.signals.take_pending().map(Ok)
-    }
-
-    /// Returns `true`: the poll completes as soon as it starts if a signal has arrived.
-    fn enlist(&mut self, _: ArmHandle) -> bool {
-        true
-    }
-
-    fn withdraw(&mut self) {}
-
-    fn poll(&self) -> Option<PollOperation<'_>> {
-        Some(PollOperation(self.signals.readable()))
-    }
-
-    fn fail(&mut self, error: io::Error) {
-        self.failure = Some(error);
-    }
-
-    fn cut_off(&mut self) -> io::Result<Signal> {
-        Err(cancellation::refusal().unwrap_or_else(|| Errno::CANCELED.into()))
     }
 }
 

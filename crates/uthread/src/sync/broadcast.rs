@@ -30,9 +30,9 @@ use std::time::{Duration, Instant};
 
 pub use std::sync::mpsc::SendError;
 
+use super::change::{Change, Notified};
 use super::notify_mutex::{NotifyMutex, WaiterId};
-use super::select::Receive;
-use super::selection::{ArmHandle, Event, Sealed};
+use super::selection::{ArmHandle, Receive};
 use crate::sched::caller::{self, turn};
 
 struct Ring<T> {
@@ -362,57 +362,31 @@ impl<T> Ring<T> {
     }
 }
 
-/// The event of [`select::recv`](super::select::recv) for a broadcast receiver.
-///
-/// ```
-/// use uthread::{select, sync::broadcast};
-///
-/// let (sender, mut receiver) = broadcast::channel(1);
-/// sender.send("news").unwrap();
-/// select! {
-///     recv(&mut receiver) -> news => assert_eq!(news, Ok("news")),
-/// }
-/// ```
-#[derive(Debug)]
-pub struct Received<'a, T> {
-    receiver: &'a mut Receiver<T>,
-    waiter_id: Option<WaiterId>,
-}
+impl<T: Clone> Receive for &mut Receiver<T> {
+    type Event = Change<Self>;
 
-impl<T> Sealed for &mut Receiver<T> {}
-
-impl<'a, T: Clone> Receive for &'a mut Receiver<T> {
-    type Event = Received<'a, T>;
-
-    fn event(self) -> Received<'a, T> {
-        Received {
-            receiver: self,
-            waiter_id: None,
-        }
+    fn event(self) -> Change<Self> {
+        Change::new(self)
     }
 }
 
-impl<T: Clone> Event for Received<'_, T> {
+impl<T: Clone> Notified for &mut Receiver<T> {
     type Output = Result<T, RecvError>;
 
-    fn try_complete(&mut self) -> Option<Result<T, RecvError>> {
-        self.receiver.take()
+    fn take(&mut self) -> Option<Result<T, RecvError>> {
+        Receiver::take(self)
     }
 
-    fn enlist(&mut self, handle: ArmHandle) -> bool {
-        let position = self.receiver.position;
-        let ready = |ring: &Ring<T>| ring.has_something(position);
-        self.waiter_id = self.receiver.ring.enlist(|| handle.wake_handle(), ready);
-        self.waiter_id.is_some()
+    fn enlist(&self, handle: ArmHandle) -> Option<WaiterId> {
+        let ready = |ring: &Ring<T>| ring.has_something(self.position);
+        self.ring.enlist(|| handle.wake_handle(), ready)
     }
 
-    fn withdraw(&mut self) {
-        if let Some(waiter_id) = self.waiter_id.take() {
-            self.receiver.ring.withdraw(waiter_id);
-        }
+    fn withdraw(&self, id: WaiterId) {
+        self.ring.withdraw(id);
     }
 
-    fn cut_off(&mut self) -> Result<T, RecvError> {
+    fn closed() -> Result<T, RecvError> {
         Err(RecvError::Closed)
     }
 }

@@ -55,6 +55,7 @@ pub mod promise;
 pub mod select;
 pub mod watch;
 
+mod change;
 mod lock;
 mod notify_mutex;
 mod poison;

@@ -29,7 +29,7 @@ struct Inside<S> {
 
 /// Identifies a waiter of this mutex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct WaiterId(u64);
+pub struct WaiterId(u64);
 
 /// How a caller that may have to wait tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

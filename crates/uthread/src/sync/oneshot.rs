@@ -28,8 +28,7 @@ use std::time::Duration;
 
 pub use std::sync::mpsc::{RecvError, SendError};
 
-use super::select::Receive;
-use super::selection::{ArmHandle, Event, Sealed};
+use super::selection::{ArmHandle, Event, Receive};
 use crate::fiber::Outcome;
 use crate::sched::caller::{self, cancellation, turn, wait};
 
@@ -299,43 +298,27 @@ impl<T> RefUnwindSafe for Sender<T> {}
 impl<T> UnwindSafe for Receiver<T> {}
 impl<T> RefUnwindSafe for Receiver<T> {}
 
-/// The event of [`recv`](super::select::recv) for a oneshot receiver.
-///
-/// ```
-/// use uthread::{select, sync::oneshot};
-///
-/// let (sender, mut receiver) = oneshot::channel();
-/// sender.send("the answer").unwrap();
-/// select! {
-///     recv(&mut receiver) -> answer => assert_eq!(answer, Ok("the answer")),
-/// }
-/// ```
-#[derive(Debug)]
-pub struct Received<'a, T>(&'a Receiver<T>);
+impl<T> Receive for &mut Receiver<T> {
+    type Event = Self;
 
-impl<T> Sealed for &mut Receiver<T> {}
-
-impl<'a, T> Receive for &'a mut Receiver<T> {
-    type Event = Received<'a, T>;
-
-    fn event(self) -> Received<'a, T> {
-        Received(self)
+    fn event(self) -> Self {
+        self
     }
 }
 
-impl<T> Event for Received<'_, T> {
+impl<T> Event for &mut Receiver<T> {
     type Output = Result<T, RecvError>;
 
     fn try_complete(&mut self) -> Option<Result<T, RecvError>> {
-        self.0.outcome.is_done().then(|| self.0.take())
+        self.outcome.is_done().then(|| self.take())
     }
 
     fn enlist(&mut self, handle: ArmHandle) -> bool {
-        self.0.outcome.await_done(handle.wake_handle())
+        self.outcome.await_done(handle.wake_handle())
     }
 
     fn withdraw(&mut self) {
-        self.0.outcome.withdraw();
+        self.outcome.withdraw();
     }
 
     fn cut_off(&mut self) -> Result<T, RecvError> {

@@ -30,8 +30,9 @@ use std::time::{Duration, Instant};
 
 pub use std::sync::mpsc::RecvError;
 
+use super::change::Notified;
 use super::notify_mutex::{NotifyMutex, WaiterId};
-use super::selection::{Arm, ArmHandle, Event};
+use super::selection::ArmHandle;
 use crate::sched::caller::{self, turn};
 
 struct Shared<T> {
@@ -203,45 +204,24 @@ impl<T: fmt::Debug> fmt::Debug for Waiter<T> {
     }
 }
 
-/// Returns the arm that is ready when a promise is set or broken; called by
-/// [`select::wait`](super::select::wait).
-pub(crate) fn arm<T>(waiter: &Waiter<T>) -> Arm<Settled<'_, T>> {
-    Arm::new(Settled {
-        waiter,
-        waiter_id: None,
-    })
-}
-
-/// The event that a promise is set or broken; see the example of
-/// [`select::wait`](super::select::wait).
-#[derive(Debug)]
-pub struct Settled<'a, T> {
-    waiter: &'a Waiter<T>,
-    waiter_id: Option<WaiterId>,
-}
-
-impl<'a, T> Event for Settled<'a, T> {
+impl<'a, T> Notified for &'a Waiter<T> {
     type Output = Result<&'a T, RecvError>;
 
-    fn try_complete(&mut self) -> Option<Result<&'a T, RecvError>> {
-        let shared = &self.waiter.shared;
-        let settled = shared.is_settled.with(|settled| *settled);
-        settled.then(|| shared.value.get().ok_or(RecvError))
+    fn take(&mut self) -> Option<Result<&'a T, RecvError>> {
+        let settled = self.shared.is_settled.with(|settled| *settled);
+        settled.then(|| self.shared.value.get().ok_or(RecvError))
     }
 
-    fn enlist(&mut self, handle: ArmHandle) -> bool {
-        let mutex = &self.waiter.shared.is_settled;
-        self.waiter_id = mutex.enlist(|| handle.wake_handle(), |settled| *settled);
-        self.waiter_id.is_some()
+    fn enlist(&self, handle: ArmHandle) -> Option<WaiterId> {
+        let mutex = &self.shared.is_settled;
+        mutex.enlist(|| handle.wake_handle(), |settled| *settled)
     }
 
-    fn withdraw(&mut self) {
-        if let Some(waiter_id) = self.waiter_id.take() {
-            self.waiter.shared.is_settled.withdraw(waiter_id);
-        }
+    fn withdraw(&self, id: WaiterId) {
+        self.shared.is_settled.withdraw(id);
     }
 
-    fn cut_off(&mut self) -> Result<&'a T, RecvError> {
+    fn closed() -> Result<&'a T, RecvError> {
         Err(RecvError)
     }
 }

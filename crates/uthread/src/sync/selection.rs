@@ -30,9 +30,11 @@
 //! same lock. Earlier changes are seen by the check, later ones cause a wake-up. A poll of a
 //! descriptor that is ready completes as soon as it starts.
 
-use std::io;
+use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use crate::atomic::{AtomicUsize, Ordering};
 use crate::fiber::WakeHandle;
@@ -40,10 +42,8 @@ use crate::sched::caller::{self, cancellation, turn, wait};
 use crate::sched::fast_rand;
 use crate::sched::features::readiness::{self, PollOperation};
 
-/// Keeps traits of a selection from being implemented elsewhere: no other crate can name it.
-pub trait Sealed {}
-
-/// An event that a selection can wait for.
+/// An event that a selection can wait for. Like the other traits here but [`Select`], other crates
+/// cannot name it, and so not implement it.
 pub trait Event {
     /// The result of the event.
     type Output;
@@ -83,19 +83,65 @@ pub trait Event {
     fn cut_off(&mut self) -> Self::Output;
 }
 
+/// Receivers that a selection can receive from.
+pub trait Receive {
+    /// The event that a value can be received.
+    type Event: Event;
+
+    /// Creates the event.
+    fn event(self) -> Self::Event;
+}
+
+/// Senders that a selection can send to.
+pub trait Transmit<'a, T> {
+    /// The event that the value was sent.
+    type Event: Event;
+
+    /// Creates the event.
+    fn event(self, value: &'a mut Option<T>) -> Self::Event;
+}
+
+/// Processes that a selection can wait for.
+pub trait Exits {
+    /// Returns a descriptor that is readable once the process has terminated, if there is one.
+    fn pidfd(&self) -> Option<BorrowedFd<'_>>;
+}
+
+/// Handles of fibers whose end a selection can wait for.
+pub trait Joins {
+    /// Returns `true` if the fiber has ended.
+    fn has_ended(&self) -> bool;
+
+    /// Registers a waiter to be woken at the end. Returns `false` if the fiber has ended.
+    fn await_end(&self, waiter: ArmHandle) -> bool;
+
+    /// Withdraws the waiter.
+    fn withdraw(&self);
+}
+
 /// An event of a selection, and its result. See the example of [`take`](Arm::take).
-#[derive(Debug)]
+///
+/// Programs cannot name the type of the event. An arm stays where it was created: it is neither
+/// `Send` nor `Sync`.
 pub struct Arm<E: Event> {
     /// `None` if the arm is disabled.
     event: Option<E>,
     output: Option<E::Output>,
+    /// Some events borrow a receiver of which a channel supports only one.
+    not_send: PhantomData<*const ()>,
+}
+
+impl<E: Event> fmt::Debug for Arm<E> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Arm").finish_non_exhaustive()
+    }
 }
 
 impl<E: Event> Arm<E> {
     pub(crate) fn new(event: E) -> Arm<E> {
         Arm {
             event: Some(event),
-            output: None,
+            ..Arm::disabled()
         }
     }
 
@@ -104,6 +150,7 @@ impl<E: Event> Arm<E> {
         Arm {
             event: None,
             output: None,
+            not_send: PhantomData,
         }
     }
 

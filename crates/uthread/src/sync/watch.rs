@@ -43,9 +43,10 @@ use std::time::{Duration, Instant};
 
 pub use std::sync::mpsc::{RecvError, SendError};
 
+use super::change::Notified;
 use super::mutex::{Mutex, MutexGuard};
 use super::notify_mutex::{NotifyMutex, WaiterId};
-use super::selection::{Arm, ArmHandle, Event};
+use super::selection::ArmHandle;
 use crate::sched::caller::{self, turn};
 
 struct Shared<T> {
@@ -433,46 +434,24 @@ impl<T> Latest<T> {
     }
 }
 
-/// Returns the arm that is ready when a receiver has not seen the latest value; called by
-/// [`select::changed`](super::select::changed).
-pub(crate) fn arm<T>(receiver: &mut Receiver<T>) -> Arm<Changed<'_, T>> {
-    Arm::new(Changed {
-        receiver,
-        waiter_id: None,
-    })
-}
-
-/// The event that a value was sent which the receiver has not seen; see the example of
-/// [`select::changed`](super::select::changed).
-#[derive(Debug)]
-pub struct Changed<'a, T> {
-    receiver: &'a mut Receiver<T>,
-    waiter_id: Option<WaiterId>,
-}
-
-impl<T> Event for Changed<'_, T> {
+impl<T> Notified for &mut Receiver<T> {
     type Output = Result<Arc<T>, RecvError>;
 
-    fn try_complete(&mut self) -> Option<Result<Arc<T>, RecvError>> {
-        let Receiver { shared, seen } = &mut *self.receiver;
+    fn take(&mut self) -> Option<Result<Arc<T>, RecvError>> {
+        let Receiver { shared, seen } = &mut **self;
         shared.latest.with(|latest| latest.change_since(seen))
     }
 
-    fn enlist(&mut self, handle: ArmHandle) -> bool {
-        let seen = self.receiver.seen;
-        let latest = &self.receiver.shared.latest;
-        self.waiter_id =
-            latest.enlist(|| handle.wake_handle(), |latest| latest.has_something(seen));
-        self.waiter_id.is_some()
+    fn enlist(&self, handle: ArmHandle) -> Option<WaiterId> {
+        let ready = |latest: &Latest<T>| latest.has_something(self.seen);
+        self.shared.latest.enlist(|| handle.wake_handle(), ready)
     }
 
-    fn withdraw(&mut self) {
-        if let Some(waiter_id) = self.waiter_id.take() {
-            self.receiver.shared.latest.withdraw(waiter_id);
-        }
+    fn withdraw(&self, id: WaiterId) {
+        self.shared.latest.withdraw(id);
     }
 
-    fn cut_off(&mut self) -> Result<Arc<T>, RecvError> {
+    fn closed() -> Result<Arc<T>, RecvError> {
         Err(RecvError)
     }
 }

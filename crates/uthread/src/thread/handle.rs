@@ -8,8 +8,7 @@ use crate::fiber::{self, Joinable};
 use crate::sched::caller::{self, cancellation, panics, turn, wait};
 use crate::sched::features::thread_ends;
 use crate::sched::threads::handles;
-use crate::sync::select::Joins;
-use crate::sync::selection::{ArmHandle, Sealed};
+use crate::sync::selection::{ArmHandle, Joins};
 
 /// A handle to wait for a fiber and take its result. Dropping it detaches the fiber. See the
 /// example of [`join`](JoinHandle::join).
@@ -207,8 +206,6 @@ impl<T> JoinHandle<T> {
         finished
     }
 }
-
-impl<T> Sealed for JoinHandle<T> {}
 
 impl<T> Joins for JoinHandle<T> {
     fn has_ended(&self) -> bool {

@@ -10,8 +10,7 @@ use super::builder::start;
 use super::{JoinHandle, Result, Thread};
 use crate::fiber::{Children, Fiber, FiberRef, Identity};
 use crate::sched::caller::{self, cancellation, panics, turn, wait};
-use crate::sync::select::Joins;
-use crate::sync::selection::{ArmHandle, Sealed};
+use crate::sync::selection::{ArmHandle, Joins};
 
 /// Runs `f` with a scope whose fibers may borrow from the caller. Returns, or unwinds if `f`
 /// panics, when all fibers of the scope have ended.
@@ -268,8 +267,6 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.handle.is_finished()
     }
 }
-
-impl<T> Sealed for ScopedJoinHandle<'_, T> {}
 
 impl<T> Joins for ScopedJoinHandle<'_, T> {
     fn has_ended(&self) -> bool {

@@ -43,8 +43,7 @@ use super::mpsc::UNBOUNDED;
 use super::mpsc::channel::Channel;
 use super::mpsc::selecting::Sent;
 use super::mpsc::sharing::SharedReceived;
-use super::select::{Receive, Transmit};
-use super::selection::Sealed;
+use super::selection::{Receive, Transmit};
 use crate::sched::caller;
 pub use iter::{IntoIter, Iter, TryIter};
 
@@ -191,8 +190,6 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-impl<T> Sealed for &Sender<T> {}
-
 impl<'a, T> Transmit<'a, T> for &'a Sender<T> {
     type Event = Sent<'a, T>;
 
@@ -334,8 +331,6 @@ impl<T> Drop for Receiver<T> {
         self.channel.remove_shared_receiver();
     }
 }
-
-impl<T> Sealed for &Receiver<T> {}
 
 impl<'a, T> Receive for &'a Receiver<T> {
     type Event = SharedReceived<'a, T>;

@@ -55,8 +55,7 @@ use std::time::{Duration, Instant};
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
-use super::select::{Receive, Transmit};
-use super::selection::Sealed;
+use super::selection::{Receive, Transmit};
 use crate::sched::caller;
 use channel::Channel;
 pub use iter::{IntoIter, Iter, TryIter};
@@ -152,8 +151,6 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-impl<T> Sealed for &Sender<T> {}
-
 impl<'a, T> Transmit<'a, T> for &'a Sender<T> {
     type Event = Sent<'a, T>;
 
@@ -230,8 +227,6 @@ impl<T> Drop for SyncSender<T> {
         self.channel.remove_sender();
     }
 }
-
-impl<T> Sealed for &SyncSender<T> {}
 
 impl<'a, T> Transmit<'a, T> for &'a SyncSender<T> {
     type Event = Sent<'a, T>;
@@ -388,8 +383,6 @@ impl<T> Drop for Receiver<T> {
         self.channel.remove_receiver();
     }
 }
-
-impl<T> Sealed for &Receiver<T> {}
 
 impl<'a, T> Receive for &'a Receiver<T> {
     type Event = Received<'a, T>;

@@ -4,7 +4,6 @@
 //! meet another selection that has just ended, which will try again and find this one enlisted; nor
 //! does a selection that has both ends as arms meet itself.
 
-use std::marker::PhantomData;
 use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
 
 use super::channel::{Channel, Receiving};
@@ -14,16 +13,11 @@ use crate::sync::selection::{ArmHandle, Event};
 /// The event that a value can be received.
 pub struct Received<'a, T> {
     channel: &'a Channel<T>,
-    /// Makes the event not `Send`: it borrows the receiver, of which the channel supports only one.
-    not_send: PhantomData<*const ()>,
 }
 
 impl<'a, T> Received<'a, T> {
     pub(crate) fn new(channel: &'a Channel<T>) -> Received<'a, T> {
-        Received {
-            channel,
-            not_send: PhantomData,
-        }
+        Received { channel }
     }
 }
 

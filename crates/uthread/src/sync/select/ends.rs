@@ -1,12 +1,11 @@
 //! Ends of fibers, of processes and of the caller's wait, as arms of a selection.
 
 use std::io::{self, ErrorKind};
-use std::os::fd::BorrowedFd;
 
 use super::readiness::{self, Readiness};
 use crate::sched::caller::cancellation;
 use crate::sched::features::readiness::PollOperation;
-use crate::sync::selection::{Arm, ArmHandle, Event, Sealed};
+use crate::sync::selection::{Arm, ArmHandle, Event, Exits, Joins};
 
 /// Creates an arm that is ready when a fiber has ended, so that a join does not wait.
 ///
@@ -34,24 +33,7 @@ pub fn ended<H: Joins>(handle: &mut H) -> Arm<Ended<'_, H>> {
     Arm::new(Ended(handle))
 }
 
-/// Handles that [`ended`] accepts. See the example there. The trait is sealed: it cannot be
-/// implemented for other types.
-pub trait Joins: Sealed {
-    /// Returns `true` if the fiber has ended.
-    #[doc(hidden)]
-    fn has_ended(&self) -> bool;
-
-    /// Registers a waiter to be woken at the end. Returns `false` if the fiber has ended.
-    #[doc(hidden)]
-    fn await_end(&self, waiter: ArmHandle) -> bool;
-
-    /// Withdraws the waiter.
-    #[doc(hidden)]
-    fn withdraw(&self);
-}
-
 /// The event of [`ended`].
-#[derive(Debug)]
 pub struct Ended<'a, H>(&'a mut H);
 
 impl<H: Joins> Event for Ended<'_, H> {
@@ -95,20 +77,13 @@ impl<H: Joins> Event for Ended<'_, H> {
 /// }
 /// # Ok::<(), std::io::Error>(())
 /// ```
+///
+/// `child` is a [`Child`](crate::process::Child).
 pub fn exited<P: Exits>(child: &P) -> Arm<Exited<'_>> {
     Arm::new(Exited(child.pidfd().map(Readiness::of_input)))
 }
 
-/// Processes that [`exited`] accepts: a [`Child`](crate::process::Child). See the example there.
-/// The trait is sealed: it cannot be implemented for other types.
-pub trait Exits: Sealed {
-    /// Returns a descriptor that is readable once the process has terminated, if there is one.
-    #[doc(hidden)]
-    fn pidfd(&self) -> Option<BorrowedFd<'_>>;
-}
-
 /// The event of [`exited`].
-#[derive(Debug)]
 pub struct Exited<'a>(Option<Readiness<'a>>);
 
 impl Event for Exited<'_> {
@@ -178,7 +153,6 @@ pub fn cancelled() -> Arm<Cancellation> {
 }
 
 /// The event of [`cancelled`].
-#[derive(Debug)]
 pub struct Cancellation(());
 
 impl Event for Cancellation {

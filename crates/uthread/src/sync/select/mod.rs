@@ -24,13 +24,14 @@ mod select_macro;
 mod times;
 
 pub use super::selection::{Arm, Select, select, select_timeout, try_select};
-pub use ends::{Exits, Joins, cancelled, ended, exited};
+pub use ends::{cancelled, ended, exited};
 pub use readiness::{readable, writable};
 pub use times::{after, at, tick};
 
-use super::promise::{self, Settled, Waiter};
-use super::selection::{Event, Sealed};
-use super::watch::{self, Changed};
+use super::change::Change;
+use super::promise::Waiter;
+use super::selection::{Event, Receive, Transmit};
+use super::watch;
 
 /// Creates an arm that is ready when a receiver has a value or its senders are gone.
 ///
@@ -78,17 +79,6 @@ pub fn recv<R: Receive>(receiver: R) -> Arm<R::Event> {
     Arm::new(receiver.event())
 }
 
-/// Receivers that [`recv`] accepts. See the example there. The trait is sealed: it cannot be
-/// implemented for other types.
-pub trait Receive: Sealed {
-    /// The event that a value can be received.
-    type Event: Event;
-
-    /// Creates the event.
-    #[doc(hidden)]
-    fn event(self) -> Self::Event;
-}
-
 /// Creates an arm that is ready when a promise is set or broken.
 ///
 /// ```
@@ -102,8 +92,8 @@ pub trait Receive: Sealed {
 ///     after(Duration::from_secs(60)) => panic!("nothing came"),
 /// }
 /// ```
-pub fn wait<T>(waiter: &Waiter<T>) -> Arm<Settled<'_, T>> {
-    promise::arm(waiter)
+pub fn wait<T>(waiter: &Waiter<T>) -> Arm<Change<&Waiter<T>>> {
+    Arm::new(Change::new(waiter))
 }
 
 /// Creates an arm that is ready when a [`watch`](mod@super::watch) channel has a value that the
@@ -121,8 +111,8 @@ pub fn wait<T>(waiter: &Waiter<T>) -> Arm<Settled<'_, T>> {
 ///     after(Duration::from_secs(60)) => panic!("nothing came"),
 /// }
 /// ```
-pub fn changed<T>(receiver: &mut watch::Receiver<T>) -> Arm<Changed<'_, T>> {
-    watch::arm(receiver)
+pub fn changed<T>(receiver: &mut watch::Receiver<T>) -> Arm<Change<&mut watch::Receiver<T>>> {
+    Arm::new(Change::new(receiver))
 }
 
 /// Creates an arm that is ready when a value can be sent without waiting.
@@ -145,22 +135,13 @@ pub fn changed<T>(receiver: &mut watch::Receiver<T>) -> Arm<Changed<'_, T>> {
 /// }
 /// assert_eq!(receiver.recv(), Ok("first"));
 /// ```
+///
+/// `sender` is an `&mpsc::Sender`, `&mpsc::SyncSender` or `&mpmc::Sender`.
 pub fn send<'a, S: Transmit<'a, T>, T>(sender: S, value: &'a mut Option<T>) -> Arm<S::Event> {
     match value {
         Some(_) => Arm::new(sender.event(value)),
         None => Arm::disabled(),
     }
-}
-
-/// Senders that [`send`] accepts. See the example there. The trait is sealed: it cannot be
-/// implemented for other types.
-pub trait Transmit<'a, T>: Sealed {
-    /// The event that the value was sent.
-    type Event: Event;
-
-    /// Creates the event.
-    #[doc(hidden)]
-    fn event(self, value: &'a mut Option<T>) -> Self::Event;
 }
 
 /// Returns the arm, or one that is never selected. [`select!`](crate::select) calls this for an arm

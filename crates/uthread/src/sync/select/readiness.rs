@@ -1,6 +1,5 @@
 //! Readiness of descriptors as an arm of a selection.
 
-use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -96,7 +95,7 @@ pub fn writable<F: AsFd + ?Sized>(descriptor: &F) -> Arm<Readiness<'_>> {
 }
 
 /// Returns the error of an arm that completes because the caller may not wait.
-pub(crate) fn refusal() -> io::Error {
+pub(super) fn refusal() -> io::Error {
     cancellation::refusal().unwrap_or_else(|| Errno::CANCELED.into())
 }
 
@@ -115,7 +114,7 @@ pub struct Readiness<'a> {
 
 impl<'a> Readiness<'a> {
     /// Returns the event that the descriptor is readable.
-    pub(crate) fn of_input(fd: BorrowedFd<'a>) -> Readiness<'a> {
+    pub(super) fn of_input(fd: BorrowedFd<'a>) -> Readiness<'a> {
         Readiness::new(fd, PollFlags::IN)
     }
 
@@ -126,16 +125,6 @@ impl<'a> Readiness<'a> {
             state: FdState::new(),
             failure: None,
         }
-    }
-}
-
-impl fmt::Debug for Readiness<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Readiness")
-            .field("fd", &self.fd)
-            .field("events", &self.events)
-            .finish_non_exhaustive()
     }
 }
 

@@ -71,7 +71,6 @@ pub fn tick(interval: &mut Interval) -> Arm<Tick<'_>> {
 }
 
 /// The event of [`at`].
-#[derive(Debug)]
 pub struct Time(Instant);
 
 impl Event for Time {
@@ -95,7 +94,6 @@ impl Event for Time {
 }
 
 /// The event of [`tick`].
-#[derive(Debug)]
 pub struct Tick<'a>(&'a mut Interval);
 
 impl Event for Tick<'_> {
