@@ -3,6 +3,7 @@
 #[path = "../../../../crates/uthread/src/sync/mpsc/channel.rs"]
 pub(crate) mod channel;
 #[path = "../../../../crates/uthread/src/sync/notify_mutex.rs"]
+#[allow(unreachable_pub, reason = "it is public in the library")]
 pub(crate) mod notify_mutex;
 #[path = "../../../../crates/uthread/src/sync/mpsc/receivers.rs"]
 pub(crate) mod receivers;
