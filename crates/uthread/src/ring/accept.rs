@@ -7,60 +7,34 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::OFlags;
 
 use super::repeated::{Next, Repeated};
-use crate::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use crate::net::{Listener, TcpListener, TcpStream, UnixListener, UnixStream};
 use crate::op::Operation;
 use crate::op::multishot::{Accepted, MultishotOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::caller::spawn;
 use crate::sched::features::multishot_queue::Decode;
 
-/// Listeners that [`accept`] works on. See the example there. The trait is sealed: it cannot be
-/// implemented for other types.
-pub trait Listener: AsFd + sealed::Sealed {
-    /// The type of an accepted connection.
-    type Stream;
-
-    #[doc(hidden)]
-    fn accept_one(&self) -> io::Result<Self::Stream>;
-
-    #[doc(hidden)]
-    fn accepted(fd: OwnedFd) -> Self::Stream;
+/// Listeners of this crate. Other crates cannot name the trait, and so not implement it.
+pub trait Accepts: Listener + AsFd {
+    /// Wraps a connection that the kernel has just accepted.
+    fn wrap(fd: OwnedFd) -> Self::Stream;
 }
 
-mod sealed {
-    pub trait Sealed {}
-
-    impl Sealed for crate::net::TcpListener {}
-    impl Sealed for crate::net::UnixListener {}
-}
-
-impl Listener for TcpListener {
-    type Stream = TcpStream;
-
-    fn accept_one(&self) -> io::Result<TcpStream> {
-        self.accept().map(|(stream, _)| stream)
-    }
-
-    fn accepted(fd: OwnedFd) -> TcpStream {
+impl Accepts for TcpListener {
+    fn wrap(fd: OwnedFd) -> TcpStream {
         TcpStream::from_fd(fd)
     }
 }
 
-impl Listener for UnixListener {
-    type Stream = UnixStream;
-
-    fn accept_one(&self) -> io::Result<UnixStream> {
-        self.accept().map(|(stream, _)| stream)
-    }
-
-    fn accepted(fd: OwnedFd) -> UnixStream {
+impl Accepts for UnixListener {
+    fn wrap(fd: OwnedFd) -> UnixStream {
         UnixStream::from_fd(fd)
     }
 }
 
-/// Returns an endless iterator over the connections of a listener, accepted through a single
-/// multishot request. Without a ring, or if the kernel does not support the request, each
-/// connection is accepted by a call of its own.
+/// Returns an endless iterator over the connections of a [`TcpListener`] or [`UnixListener`],
+/// accepted through a single multishot request. Without a ring, or if the kernel does not support
+/// the request, each connection is accepted by a call of its own.
 ///
 /// The kernel accepts connections before they are asked for. When 64 accepted connections are
 /// queued, the request is cancelled; it is submitted again once they are taken. Dropping the
@@ -88,7 +62,7 @@ impl Listener for UnixListener {
 /// })?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn accept<L: Listener>(listener: &L) -> Accept<'_, L> {
+pub fn accept<L: Accepts>(listener: &L) -> Accept<'_, L> {
     Accept {
         listener,
         state: FdState::new(),
@@ -124,14 +98,14 @@ pub fn accept<L: Listener>(listener: &L) -> Accept<'_, L> {
 /// drop(listener);
 /// connections.next();
 /// ```
-pub struct Accept<'a, L: Listener> {
+pub struct Accept<'a, L: Accepts> {
     listener: &'a L,
     state: FdState,
     repeated: Repeated<Connections>,
     is_stopped: bool,
 }
 
-impl<L: Listener> Accept<'_, L> {
+impl<L: Accepts> Accept<'_, L> {
     /// Cancels the request and returns when the kernel accepts no more connections. The connections
     /// accepted before can still be taken; after them the iterator returns `None`. Later
     /// connections remain in the kernel's queue.
@@ -158,7 +132,7 @@ impl<L: Listener> Accept<'_, L> {
     }
 }
 
-impl<L: Listener> fmt::Debug for Accept<'_, L> {
+impl<L: Accepts> fmt::Debug for Accept<'_, L> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Accept")
@@ -167,13 +141,13 @@ impl<L: Listener> fmt::Debug for Accept<'_, L> {
     }
 }
 
-impl<L: Listener> Iterator for Accept<'_, L> {
+impl<L: Accepts> Iterator for Accept<'_, L> {
     type Item = io::Result<L::Stream>;
 
     fn next(&mut self) -> Option<io::Result<L::Stream>> {
         if self.is_stopped {
             let Accepted(fd) = self.repeated.take_rest()?;
-            return Some(Ok(L::accepted(fd)));
+            return Some(Ok(L::wrap(fd)));
         }
         let listener = Descriptor {
             fd: self.listener.as_fd(),
@@ -190,9 +164,9 @@ impl<L: Listener> Iterator for Accept<'_, L> {
         Some(match self.repeated.next(operation, None) {
             Next::Item(Accepted(fd)) => {
                 spawn::spread_next();
-                Ok(L::accepted(fd))
+                Ok(L::wrap(fd))
             }
-            Next::Single => self.listener.accept_one(),
+            Next::Single => self.listener.accept().map(|(stream, _)| stream),
             Next::Failed(error) => Err(error),
         })
     }

@@ -30,7 +30,7 @@ mod submit;
 pub use io_uring;
 
 use crate::sched;
-pub use accept::{Accept, Listener, accept};
+pub use accept::{Accept, accept};
 pub use buffers::{BufferRing, Chunk};
 pub use nop::nop;
 pub use poll::{Events, Poll, poll};
