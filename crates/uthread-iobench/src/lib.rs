@@ -118,10 +118,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
         .zip(&mut found)
         .map(|(finish, study)| finish(study).and_then(|()| losses::check(study, options)))
         .collect();
-    let results = Results {
-        studies: found,
-        ..Results::default()
-    };
+    let results = Results { studies: found };
     write(options, &results)?;
     if stop.load(Ordering::Relaxed) {
         tell!("interrupted: the results are those of the measurements until then");

@@ -219,7 +219,7 @@ mod tests {
     fn a_check_that_finds_nothing_in_the_control_fails() {
         let taken = |wrong: f64| Round::Taken {
             figures: vec![Some(1.0), Some(1.0), Some(wrong)],
-            usage: Usage::default(),
+            was_disturbed: false,
         };
         let judged = |ordered: Round, control: Round| {
             let metrics = vec![Metric::new("", "", Better::Less); 3];

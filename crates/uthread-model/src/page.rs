@@ -25,7 +25,6 @@ const SPAN_MAX: f64 = 30.0;
 pub(crate) fn draw(all: &[Simulated], facts: &Facts) -> String {
     let results = Results {
         studies: all.iter().map(|one| study(one, facts)).collect(),
-        ..Results::default()
     };
     let body = html! {
         @for simulated in all { (figures(simulated)) }

@@ -181,7 +181,6 @@ impl Plan {
         };
         let results = Results {
             studies: vec![study],
-            ..Results::default()
         };
         draw(&page, &results)
     }

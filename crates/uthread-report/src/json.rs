@@ -126,11 +126,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::results::tests::COMMITTED;
+    use crate::results::tests::committed_files;
 
     #[test]
     fn containers_have_a_line_for_each_element_down_to_a_round() {
-        let round = json!({ "Taken": { "figures": [1.0, null], "usage": {} } });
+        let round = json!({ "Taken": { "figures": [1.0, null] } });
         let value = json!({ "limits": [], "rounds": [[[[[[[round, "no"]]]]]]] });
         let expected = r#"{
  "limits": [],
@@ -141,7 +141,7 @@ mod tests {
      [
       [
        [
-        {"Taken": {"figures": [1.0, null], "usage": {}}},
+        {"Taken": {"figures": [1.0, null]}},
         "no"
        ]
       ]
@@ -161,9 +161,11 @@ mod tests {
     fn the_committed_report_is_written_as_it_was_read() {
         // Reading a report and writing it again must not change it: a run adds its studies to those
         // of the committed report.
-        let text = format(&serde_json::from_str(COMMITTED).unwrap()).unwrap();
-        let differs = text.lines().zip(COMMITTED.lines()).find(|(a, b)| a != b);
-        assert_eq!(differs, None, "uthread_report::json writes other lines");
-        assert_eq!(text.len(), COMMITTED.len());
+        for committed in committed_files() {
+            let text = format(&serde_json::from_str(&committed).unwrap()).unwrap();
+            let differs = text.lines().zip(committed.lines()).find(|(a, b)| a != b);
+            assert_eq!(differs, None, "uthread_report::json writes other lines");
+            assert_eq!(text.len(), committed.len());
+        }
     }
 }

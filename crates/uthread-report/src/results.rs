@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::quiet::Usage;
 use crate::measure::stats::{self, Ratio, Summary};
 use crate::plot::Plot;
 
@@ -19,9 +18,6 @@ pub type Facts = Vec<(String, String)>;
 /// All studies of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// Lines of the table in the README of the repository.
-    #[serde(default)]
-    pub summary: Vec<String>,
     /// In the order of the page.
     pub studies: Vec<Study>,
 }
@@ -131,8 +127,9 @@ pub enum Round {
         /// One for each metric; `None` where a metric does not apply or was not measured in this
         /// round.
         figures: Vec<Option<f64>>,
-        /// CPU use meanwhile.
-        usage: Usage,
+        /// `true` if others used the CPUs meanwhile.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        was_disturbed: bool,
     },
     /// The measurement failed, for this reason.
     Cannot(String),
@@ -368,7 +365,13 @@ impl Round {
     /// Returns `true` if the measurement succeeded, but was disturbed.
     #[must_use]
     pub fn is_disturbed(&self) -> bool {
-        matches!(self, Round::Taken { usage, .. } if usage.is_disturbed())
+        matches!(
+            self,
+            Round::Taken {
+                was_disturbed: true,
+                ..
+            }
+        )
     }
 }
 
@@ -409,19 +412,33 @@ pub fn counted(number: u64, one: &str) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::fs;
+
     use super::*;
 
-    /// The report in the repository.
-    pub(crate) const COMMITTED: &str = include_str!("../../../docs/results/report.json");
-
-    pub(crate) fn committed() -> Results {
-        serde_json::from_str(COMMITTED).unwrap()
+    /// Returns the files of the report in the repository, one for each study.
+    pub(crate) fn committed_files() -> Vec<String> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results/report");
+        let files = fs::read_dir(folder)
+            .unwrap()
+            .map(|file| file.unwrap().path());
+        let files = files.filter(|path| path.extension().is_some_and(|end| end == "json"));
+        files
+            .map(|path| fs::read_to_string(path).unwrap())
+            .collect()
     }
 
+    pub(crate) fn committed() -> Results {
+        let parse = |text: String| serde_json::from_str::<Results>(&text).unwrap().studies;
+        let studies = committed_files().into_iter().flat_map(parse).collect();
+        Results { studies }
+    }
+
+    /// Returns a disturbed round.
     pub(crate) fn taken(figures: &[f64]) -> Round {
         Round::Taken {
             figures: figures.iter().map(|&figure| Some(figure)).collect(),
-            usage: Usage::default(),
+            was_disturbed: true,
         }
     }
 

@@ -144,7 +144,6 @@ fn words(ratio: Ratio) -> String {
 
 #[cfg(test)]
 mod tests {
-    use uthread_report::measure::quiet::Usage;
     use uthread_report::results::{Better, Metric, Panel, Point, Subject};
 
     use super::*;
@@ -157,7 +156,7 @@ mod tests {
         let rounds = |rate: f64| {
             let taken = |_| Round::Taken {
                 figures: vec![Some(rate)],
-                usage: Usage::default(),
+                was_disturbed: false,
             };
             (0..6).map(taken).collect::<Vec<_>>()
         };

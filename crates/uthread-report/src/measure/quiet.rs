@@ -10,7 +10,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
 
 use super::proc::{self, Cpu, Machine};
 
@@ -27,13 +26,11 @@ const QUIET_AFTER: Duration = Duration::from_secs(2);
 pub const QUIET_WAIT_SECONDS_MAX: u64 = 60;
 
 /// CPU use while a window was open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// CPU time of the server, from which a study computes figures.
-    #[serde(skip)]
     pub server: Cpu,
     /// CPU time of the whole machine: the server, its load, all other processes, and interrupts.
-    #[serde(skip)]
     pub machine_ns: u64,
     /// CPU time of other processes, as a share of one CPU.
     pub others_share: f64,

@@ -154,7 +154,6 @@ mod tests {
                 study(vec![b, a, two, one]),
                 study(many.collect()),
             ],
-            ..Results::default()
         };
         let looks = Looks::of(&results);
         let drawn = |name: &str| {

@@ -181,7 +181,6 @@ fn results(values: &[Option<f64>], medians: &[&[Option<f64>]]) -> Results {
             subjects,
             vec![panel],
         )],
-        ..Results::default()
     }
 }
 

@@ -207,7 +207,7 @@ fn to_round(taken: Taken) -> Round {
         figures: figures
             .map(|figure| figure.is_finite().then_some(rounded(*figure)))
             .collect(),
-        usage: taken.usage,
+        was_disturbed: taken.usage.is_disturbed(),
     }
 }
 

@@ -72,10 +72,7 @@ impl Alone {
         for study in &studies {
             say!("{}", markdown::show(study));
         }
-        let results = Results {
-            studies,
-            ..Results::default()
-        };
+        let results = Results { studies };
         match &self.json {
             None => Ok(()),
             Some(path) => write_whole(path, json::format(&results)?.as_bytes())

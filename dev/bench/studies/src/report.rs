@@ -1,5 +1,5 @@
 //! `report`: all studies in one run, or some that replace those of an earlier report, written as
-//! one page and as JSON. `page` draws the page again.
+//! one page and as a JSON file for each study. `page` draws the page again.
 //!
 //! Each measurement is in the journal at once, so that the same command continues after a Ctrl-C or
 //! a crash. A finished run is in the report, and the next one starts its own journal.
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Run these studies; the others stay as they are in the report of the folder
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Which::value_variants().iter().copied())]
     studies: Vec<Which>,
-    /// Folder of the page, its JSON and the journal
+    /// Folder of the studies, the page and the journal
     #[arg(long, value_name = "DIR", default_value = "target/report")]
     output: PathBuf,
     /// Discard earlier measurements: the journal, and the report in the folder
@@ -61,20 +61,21 @@ pub(crate) struct Args {
 
 #[derive(clap::Args)]
 pub(crate) struct PageArgs {
-    /// JSON of a report
-    #[arg(value_name = "REPORT.json")]
+    /// Folder of a report, or a file of results
+    #[arg(value_name = "REPORT")]
     report: PathBuf,
     /// Path of the page [default: beside the report, as .html]
     #[arg(long, value_name = "FILE.html")]
     output: Option<PathBuf>,
 }
 
-/// Draws a page again from the JSON of its report, for instance by a newer version of the drawing.
+/// Draws a page again from its results, for instance by a newer version of the drawing.
 pub(crate) fn draw_again(args: &PageArgs) -> Result<()> {
-    let report = args.report.display();
-    let text = fs::read_to_string(&args.report).with_context(|| format!("read {report}"))?;
-    let results: Results =
-        serde_json::from_str(&text).with_context(|| format!("{report} is not a report"))?;
+    let results = if args.report.is_dir() {
+        read(&args.report)?
+    } else {
+        read_file(&args.report)?
+    };
     let beside = || args.report.with_extension("html");
     let output = args.output.clone().unwrap_or_else(beside);
     write_page(&results, &output)?;
@@ -87,11 +88,15 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let stop = stop_on_interrupt()?;
     let output = &args.output;
     fs::create_dir_all(output).with_context(|| format!("make {}", output.display()))?;
-    let (journal_path, json) = (output.join("journal.json"), output.join("report.json"));
+    let journal_path = output.join("journal.json");
     if args.anew {
-        [&journal_path, &json].into_iter().try_for_each(forget)?;
+        forget(&journal_path)?;
+        files(output).try_for_each(|file| forget(&file))?;
     }
-    let earlier = read_earlier(&json)?;
+    let earlier = read(output).context(
+        "this build cannot extend the report: move it away, discard it and the journal with --anew, or name another \
+         folder with --output",
+    )?;
     let settings = settings(args.measuring.seconds)?;
     let mut journal = Journal::open(&journal_path, &settings)?;
     let mut studies = Vec::new();
@@ -106,12 +111,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         .iter()
         .map(|study| study.plan.name.as_str())
         .collect();
-    let mut results = Results {
-        studies: merge::merge(earlier.studies, found, was_stopped, &order()),
-        ..Results::default()
-    };
-    results.summary = summary::markdown(&results);
-    write(&results, &json)?;
+    let studies = merge::merge(earlier.studies, found, was_stopped, &order());
+    write(&Results { studies }, output)?;
     if was_stopped {
         tell!("interrupted; the same command continues from here");
     } else {
@@ -140,7 +141,13 @@ pub(crate) fn order() -> Vec<String> {
     values.map(|value| value.get_name().to_owned()).collect()
 }
 
-fn forget(path: &PathBuf) -> Result<()> {
+/// Returns the files of the studies in the folder of a report, in the order of the page.
+fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let names = order().into_iter();
+    names.map(move |name| folder.join(name + ".json"))
+}
+
+fn forget(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(error).with_context(|| format!("remove {}", path.display()))
@@ -149,27 +156,36 @@ fn forget(path: &PathBuf) -> Result<()> {
     }
 }
 
-/// Reads an earlier report if there is one. A file that cannot be read as one is not overwritten.
-fn read_earlier(json: &Path) -> Result<Results> {
-    let text = match fs::read_to_string(json) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Results::default()),
-        text => text.with_context(|| format!("read {}", json.display()))?,
-    };
-    serde_json::from_str(&text).with_context(|| {
-        format!(
-            "{} is not a report that this build can extend: move it away, discard it and the journal with --anew, or name \
-             another folder with --output",
-            json.display()
-        )
-    })
+/// Reads the studies in the folder of a report.
+pub(crate) fn read(folder: &Path) -> Result<Results> {
+    let mut results = Results::default();
+    for file in files(folder).filter(|file| file.exists()) {
+        results.studies.extend(read_file(&file)?.studies);
+    }
+    Ok(results)
 }
 
-fn write(results: &Results, json: &Path) -> Result<()> {
-    write_whole(json, json::format(results)?.as_bytes())
-        .with_context(|| format!("write {}", json.display()))?;
-    let html = json.with_extension("html");
+fn read_file(path: &Path) -> Result<Results> {
+    let file = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("read {file}"))?;
+    serde_json::from_str(&text).with_context(|| format!("{file} is not a report"))
+}
+
+fn write(results: &Results, folder: &Path) -> Result<()> {
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        write_whole(&path, text.as_bytes()).with_context(|| format!("write {}", path.display()))
+    };
+    for study in &results.studies {
+        let studies = vec![study.clone()];
+        let name = format!("{}.json", study.name);
+        write(&name, &json::format(&Results { studies })?)?;
+    }
+    let summary = summary::markdown(results);
+    write("summary.md", &(summary.join("\n") + "\n"))?;
+    let html = folder.join("report.html");
     write_page(results, &html)?;
-    say!("{}\n{}", json.display(), html.display());
+    say!("{}\n{}", folder.display(), html.display());
     Ok(())
 }
 
@@ -219,7 +235,7 @@ mod tests {
     #[test]
     fn a_page_is_drawn_from_json() {
         let folder = tempfile::tempdir().unwrap();
-        let report = folder.path().join("report.json");
+        let report = folder.path().join("echo.json");
         let args = |output| PageArgs {
             report: report.clone(),
             output,
@@ -227,10 +243,7 @@ mod tests {
         assert!(draw_again(&args(None)).is_err());
         fs::write(&report, "{").unwrap();
         let error = format!("{:#}", draw_again(&args(None)).unwrap_err());
-        assert!(
-            error.contains("report.json is not a report: EOF"),
-            "{error}"
-        );
+        assert!(error.contains("echo.json is not a report: EOF"), "{error}");
 
         fs::write(&report, serde_json::to_string(&Results::default()).unwrap()).unwrap();
         let other = folder.path().join("page.html");
@@ -239,6 +252,12 @@ mod tests {
         draw_again(&args(Some(other.clone()))).unwrap();
         let page = fs::read_to_string(report.with_extension("html")).unwrap();
         assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+        assert_eq!(fs::read_to_string(&other).unwrap(), page);
+        let whole = PageArgs {
+            report: folder.path().to_owned(),
+            output: Some(other.clone()),
+        };
+        draw_again(&whole).unwrap();
         assert_eq!(fs::read_to_string(&other).unwrap(), page);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 3);
     }

@@ -1,17 +1,23 @@
 //! Results for tests.
 
-use uthread_report::measure::quiet::Usage;
+use std::path::Path;
+
 use uthread_report::results::{Results, Round};
+
+use crate::report;
+
+/// Folder of the report in the repository.
+pub(crate) const COMMITTED: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/results/report");
 
 /// Returns the report in the repository.
 pub(crate) fn committed() -> Results {
-    let json = include_str!("../../../../docs/results/report.json");
-    serde_json::from_str(json).unwrap()
+    report::read(Path::new(COMMITTED)).unwrap()
 }
 
 pub(crate) fn taken(figures: &[f64]) -> Round {
     Round::Taken {
         figures: figures.iter().map(|&figure| Some(figure)).collect(),
-        usage: Usage::default(),
+        was_disturbed: false,
     }
 }

@@ -23,8 +23,7 @@ fn report(folder: &Path, arguments: &[&str]) -> (i32, String) {
 
 /// Returns a study with one measurement or none.
 fn study(name: &str, has_measurement: bool) -> Value {
-    let usage = json!({ "others_share": 0.0, "steal_share": 0.0, "quiet_before": true });
-    let taken = json!({ "Taken": { "figures": [7.0], "usage": usage } });
+    let taken = json!({ "Taken": { "figures": [7.0] } });
     let rounds = if has_measurement { vec![taken] } else { vec![] };
     let panel = json!({
         "title": "", "axis": "", "points": [{ "label": "all", "value": null }], "limits": [], "rounds": [[rounds]],
@@ -36,33 +35,44 @@ fn study(name: &str, has_measurement: bool) -> Value {
     })
 }
 
-/// Returns the titles of the studies in the folder's report.
-fn titles(folder: &Path) -> Vec<String> {
-    let text = fs::read_to_string(folder.join("report.json")).unwrap();
-    let report: Value = serde_json::from_str(&text).unwrap();
-    let studies = report["studies"].as_array().unwrap().iter();
-    studies
-        .map(|study| study["title"].as_str().unwrap().to_owned())
-        .collect()
+/// Returns the titles of these studies in the folder's report.
+fn titles<const N: usize>(folder: &Path, names: [&str; N]) -> [String; N] {
+    names.map(|name| {
+        let text = fs::read_to_string(folder.join(format!("{name}.json"))).unwrap();
+        let report: Value = serde_json::from_str(&text).unwrap();
+        report["studies"][0]["title"].as_str().unwrap().to_owned()
+    })
+}
+
+/// Counts the studies in the folder's report.
+fn count(folder: &Path) -> usize {
+    let files = fs::read_dir(folder).unwrap();
+    let ends = files.filter_map(|file| Some(file.unwrap().path().extension()?.to_owned()));
+    ends.filter(|end| end == "json").count()
 }
 
 #[test]
 fn other_studies_stay_until_the_report_is_discarded() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let earlier =
-        json!({ "studies": [study("disk", true), study("threads", false), study("echo", true)] });
-    fs::write(folder.join("report.json"), earlier.to_string()).unwrap();
+    for (name, has_measurement) in [("disk", true), ("threads", false), ("echo", true)] {
+        let earlier = json!({ "studies": [study(name, has_measurement)] });
+        fs::write(folder.join(format!("{name}.json")), earlier.to_string()).unwrap();
+    }
     let (code, errors) = report(folder, &["--studies", "compute,threads"]);
     assert_eq!(code, 0, "{errors}");
     let new = ["Echo with work in each answer", "Creating and yielding"];
     let expected = ["The earlier echo", new[0], new[1], "The earlier disk"];
-    assert_eq!(titles(folder), expected);
-    let text = fs::read_to_string(folder.join("report.json")).unwrap();
-    let earlier = text
-        .lines()
-        .filter(|line| line.starts_with("        {\"Taken\": {\"figures\": [7.0], "));
-    assert_eq!(earlier.count(), 2, "a line for each measurement: {text}");
+    assert_eq!(
+        titles(folder, ["echo", "compute", "threads", "disk"]),
+        expected
+    );
+    let text = fs::read_to_string(folder.join("disk.json")).unwrap();
+    let line = "        {\"Taken\": {\"figures\": [7.0]}}";
+    assert!(
+        text.lines().any(|found| found == line),
+        "a line for each measurement: {text}"
+    );
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
     let place = |title: &str| page.find(&format!("<h2>{title}</h2>")).unwrap();
     assert!(expected.map(place).is_sorted());
@@ -72,7 +82,10 @@ fn other_studies_stay_until_the_report_is_discarded() {
     );
 
     assert_eq!(report(folder, &["--studies", "compute", "--anew"]).0, 0);
-    assert_eq!(titles(folder), [new[0]]);
+    assert_eq!(
+        (count(folder), titles(folder, ["compute"])),
+        (1, [new[0].to_owned()])
+    );
 }
 
 #[test]
@@ -80,7 +93,7 @@ fn a_file_that_is_no_report_or_journal_is_not_overwritten() {
     let other_build =
         r#"{ "settings": { "program": "0", "seconds": 1 }, "studies": [], "found": {} }"#;
     let cases = [
-        ("report.json", "{ \"studies\": [", "move it away"),
+        ("echo.json", "{ \"studies\": [", "move it away"),
         ("journal.json", other_build, "another build"),
     ];
     for (name, content, reason) in cases {
@@ -94,6 +107,6 @@ fn a_file_that_is_no_report_or_journal_is_not_overwritten() {
         );
         assert_eq!(fs::read_to_string(&file).unwrap(), content);
         assert_eq!(report(folder, &["--studies", "compute", "--anew"]).0, 0);
-        assert!(titles(folder).len() == 1 && !folder.join("journal.json").exists());
+        assert_eq!(count(folder), 1, "the study, and no journal");
     }
 }

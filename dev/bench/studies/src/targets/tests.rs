@@ -27,7 +27,7 @@ fn rounds(words: &str) -> Vec<Round> {
     let cannot = || Round::Cannot("no threads".to_owned());
     let without_figure = || Round::Taken {
         figures: vec![None],
-        usage: Default::default(),
+        was_disturbed: false,
     };
     match words.split(' ').collect::<Vec<_>>()[..] {
         [""] => Vec::new(),
@@ -62,7 +62,6 @@ fn judge(target: &str, study: Study) -> Verdict {
     let target: Target = serde_json::from_str(&target).unwrap();
     let results = Results {
         studies: vec![study],
-        ..Results::default()
     };
     Box::leak(Box::new(target)).judge(&results)
 }
