@@ -93,9 +93,10 @@
 //!
 //! # A tour
 //!
-//! - [`thread`]: spawn, join and scope fibers like threads. [`join()`] splits work,
-//!   [`local!`](mod@local) declares fiber-local values, and [`blocking()`] runs a blocking call on
-//!   another thread. [`block_on`] waits for a future.
+//! - [`thread`]: spawn, join and scope fibers like threads, or take results as fibers end with
+//!   [`JoinSet`](thread::JoinSet). [`join()`] splits work, [`local!`](mod@local) declares
+//!   fiber-local values, and [`blocking()`] runs a blocking call on another thread. [`block_on`]
+//!   waits for a future.
 //! - [`net`], [`fs`], [`io`], [`process`]: the counterparts of the `std` modules, with borrowed
 //!   buffers, and additions such as [`net::serve`], [`fs::Dir`] and [`io::splice`].
 //! - [`sync`]: locks, condition variables and channels, shared by fibers and threads in any

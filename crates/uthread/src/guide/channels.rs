@@ -14,6 +14,8 @@
 //! [`readable(&socket)`]: crate::sync::select::readable
 //! [`writable(&socket)`]: crate::sync::select::writable
 //! [`ended(&mut handle)`]: crate::sync::select::ended
+//! [`join_next(&mut set)`]: crate::sync::select::join_next
+//! [`JoinSet`]: crate::thread::JoinSet
 //! [Signals]: crate::signal::Signals
 //! [`after(duration)`]: crate::sync::select::after
 //! [`at(instant)`]: crate::sync::select::at

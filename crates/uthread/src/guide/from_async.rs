@@ -4,7 +4,7 @@
 //! [`spawn`]: crate::spawn
 //! [`JoinHandle::join`]: crate::JoinHandle::join
 //! [`JoinHandle::cancel`]: crate::JoinHandle::cancel
-//! [`scope`]: crate::scope
+//! [`JoinSet`]: crate::thread::JoinSet
 //! [`try_scope`]: crate::try_scope
 //! [`join`]: crate::join()
 //! [`select!`]: crate::select

@@ -30,6 +30,7 @@
 //! [`local!`]: mod@crate::local
 //! [`Driver::Threads`]: crate::Driver::Threads
 //! [`sleep_until`]: crate::thread::sleep_until
+//! [`JoinSet`]: crate::thread::JoinSet
 //! [`try_scope`]: crate::thread::try_scope
 //! [`shield`]: crate::thread::shield
 //! [`is_cancelled`]: crate::thread::is_cancelled

@@ -55,9 +55,9 @@ pub mod promise;
 pub mod select;
 pub mod watch;
 
-mod change;
+pub(crate) mod change;
 mod lock;
-mod notify_mutex;
+pub(crate) mod notify_mutex;
 mod poison;
 pub(crate) mod selection;
 

@@ -119,6 +119,12 @@ pub trait Joins {
     fn withdraw(&self);
 }
 
+/// References to sets of fibers that a selection can join the next of.
+pub trait JoinsNext {
+    /// Returns `true` if the set has fibers.
+    fn has_members(&self) -> bool;
+}
+
 /// An event of a selection, and its result. See the example of [`take`](Arm::take).
 ///
 /// Programs cannot name the type of the event. An arm stays where it was created: it is neither

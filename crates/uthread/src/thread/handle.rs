@@ -4,7 +4,7 @@ use std::time::Duration;
 use std::{fmt, mem};
 
 use super::{Result, Thread};
-use crate::fiber::{self, Joinable};
+use crate::fiber::{self, Joinable, WakeHandle};
 use crate::sched::caller::{self, cancellation, panics, turn, wait};
 use crate::sched::features::thread_ends;
 use crate::sched::threads::handles;
@@ -119,6 +119,11 @@ impl<T> JoinHandle<T> {
         }
     }
 
+    /// Registers a waiter to be woken at the end. Returns `false` if the fiber has ended.
+    pub(super) fn await_end_by(&self, waiter: WakeHandle) -> bool {
+        self.joinable().outcome().await_done(waiter)
+    }
+
     /// Waits until the fiber has ended, whatever happens, for a fiber that borrows from its joiner.
     /// If the caller is cancelled, the fiber is cancelled too.
     pub(crate) fn join_to_end(self) -> Result<T> {
@@ -213,7 +218,7 @@ impl<T> Joins for JoinHandle<T> {
     }
 
     fn await_end(&self, waiter: ArmHandle) -> bool {
-        self.joinable().outcome().await_done(waiter.wake_handle())
+        self.await_end_by(waiter.wake_handle())
     }
 
     fn withdraw(&self) {

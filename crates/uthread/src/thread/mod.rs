@@ -9,6 +9,8 @@ mod on_runtime;
 mod scope;
 mod try_scope;
 
+mod join_set;
+
 mod block_on;
 
 mod identity;
@@ -21,6 +23,7 @@ pub use self::block_on::{block_on, try_block_on};
 pub use self::builder::{Builder, spawn};
 pub use self::handle::JoinHandle;
 pub use self::identity::{Thread, ThreadId, current};
+pub use self::join_set::JoinSet;
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
 pub use self::try_scope::{TryJoinHandle, TryScope, try_scope};
 pub use crate::fiber::Cancelled;

@@ -268,6 +268,13 @@ impl<T> ScopedJoinHandle<'_, T> {
     }
 }
 
+impl<T> ScopedJoinHandle<'_, T> {
+    /// Returns the handle, and the fibers of the scope, for a joiner that takes care of the panic.
+    pub(super) fn into_parts(self) -> (JoinHandle<T>, Arc<Children>) {
+        (self.handle, self.children)
+    }
+}
+
 impl<T> Joins for ScopedJoinHandle<'_, T> {
     fn has_ended(&self) -> bool {
         self.handle.has_ended()

@@ -12,6 +12,7 @@ mod dedicated;
 mod fibers;
 mod identity;
 mod join;
+mod join_set;
 mod locals;
 mod locals_end;
 mod mirror;
@@ -147,6 +148,7 @@ const MODULES: &[harness::Module] = &modules![
     dedicated,
     fibers,
     join,
+    join_set,
     locals,
     locals_end,
     mirror,

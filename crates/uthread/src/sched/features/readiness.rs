@@ -16,7 +16,7 @@ use crate::atomic::lock;
 use crate::driver::eventfd::Eventfd;
 use crate::driver::native::{Deadline, several};
 use crate::driver::{Completion, Wake};
-use crate::fiber::wake_handle::Interrupt;
+use crate::fiber::wake_handle::{Interrupt, Observer};
 use crate::fiber::{FiberRef, WakeHandle};
 use crate::op::net::{Poll, SocketOperation};
 use crate::op::{CANCELLED_RESULTS, Operation};
@@ -42,7 +42,7 @@ pub(crate) fn wake_handle() -> io::Result<WakeHandle> {
     if caller::is_on_worker() {
         return Ok(caller::wake_handle());
     }
-    let interrupt: Box<dyn Interrupt> = Box::new(Eventfd::new()?);
+    let interrupt: Box<dyn Observer> = Box::new(Eventfd::new()?);
     let thread = std::thread::current();
     Ok(WakeHandle::Thread(thread, Some(Arc::new(interrupt))))
 }
@@ -60,10 +60,11 @@ pub(crate) fn park(
 ) -> Result<(), Failure> {
     match waiter {
         WakeHandle::Fiber(fiber) => park_fiber(fiber, polls, deadline),
-        WakeHandle::Thread(_, Some(interrupt)) => {
-            block(&***interrupt, polls, deadline).map_err(|error| (0, error))
+        WakeHandle::Thread(_, observer) => {
+            let interrupt = observer.as_ref().and_then(|observer| observer.interrupt());
+            let interrupt = interrupt.expect("the handle is that of `wake_handle`");
+            block(interrupt, polls, deadline).map_err(|error| (0, error))
         }
-        WakeHandle::Thread(_, None) => unreachable!("the thread could not be woken"),
     }
 }
 
@@ -176,11 +177,17 @@ impl CompletionSink for Outcome {
     }
 }
 
-impl Interrupt for Eventfd {
-    fn raise(&self) {
+impl Observer for Eventfd {
+    fn notify(&self) {
         self.wake();
     }
 
+    fn interrupt(&self) -> Option<&dyn Interrupt> {
+        Some(self)
+    }
+}
+
+impl Interrupt for Eventfd {
     fn clear(&self) {
         Eventfd::clear(self);
     }

@@ -5,7 +5,8 @@ use std::io::{self, ErrorKind};
 use super::readiness::{self, Readiness};
 use crate::sched::caller::cancellation;
 use crate::sched::features::readiness::PollOperation;
-use crate::sync::selection::{Arm, ArmHandle, Event, Exits, Joins};
+use crate::sync::change::Change;
+use crate::sync::selection::{Arm, ArmHandle, Event, Exits, Joins, JoinsNext};
 
 /// Creates an arm that is ready when a fiber has ended, so that a join does not wait.
 ///
@@ -31,6 +32,32 @@ use crate::sync::selection::{Arm, ArmHandle, Event, Exits, Joins};
 /// ```
 pub fn ended<H: Joins>(handle: &mut H) -> Arm<Ended<'_, H>> {
     Arm::new(Ended(handle))
+}
+
+/// Creates an arm that is ready when a fiber of a [`JoinSet`](crate::thread::JoinSet) has ended. If
+/// the arm is selected, the fiber is removed from the set, and the result is that of its `join`. If
+/// the set is empty, the arm is never selected.
+///
+/// ```
+/// use std::time::Duration;
+/// use uthread::thread::JoinSet;
+///
+/// let mut workers = JoinSet::new();
+/// workers.spawn(|| 6 * 7);
+/// uthread::select! {
+///     join_next(&mut workers) -> answer => assert_eq!(answer.unwrap(), 42),
+///     after(Duration::from_secs(60)) => panic!("the fiber takes too long"),
+/// }
+/// ```
+pub fn join_next<S: JoinsNext>(set: S) -> Arm<Change<S>>
+where
+    Change<S>: Event,
+{
+    if set.has_members() {
+        Arm::new(Change::new(set))
+    } else {
+        Arm::disabled()
+    }
 }
 
 /// The event of [`ended`].

@@ -13,6 +13,7 @@
 //! | [`send(&sender, &mut value)`](send) | the channel has space, or its receiver is gone | the result of its `send` |
 //! | [`readable(&socket)`](readable), [`writable(&socket)`](writable) | the descriptor is ready, or has an error or a hang-up | `io::Result<()>` |
 //! | [`ended(&mut handle)`](ended) | the fiber has ended | `()` |
+//! | [`join_next(&mut set)`](join_next) | a fiber of a set has ended | the result of the fiber |
 //! | [`exited(&child)`](exited) | the child process has terminated | `io::Result<()>` |
 //! | [`cancelled()`](cancelled) | the caller is cancelled, or its deadline has passed | `()` |
 //! | [`after(duration)`](after), [`at(instant)`](at) | the time has come | `()` |
@@ -24,7 +25,7 @@ mod select_macro;
 mod times;
 
 pub use super::selection::{Arm, Select, select, select_timeout, try_select};
-pub use ends::{cancelled, ended, exited};
+pub use ends::{cancelled, ended, exited, join_next};
 pub use readiness::{readable, writable};
 pub use times::{after, at, tick};
 
