@@ -20,7 +20,7 @@ impl Pool {
     /// Runs `call` with a connection, and keeps that for the next caller if `call` has not failed.
     fn with<T>(&self, call: impl FnOnce(&mut TcpStream) -> io::Result<T>) -> io::Result<T> {
         let permit = self.permits.acquire_timeout(Duration::from_secs(10));
-        let _permit = permit.ok_or(io::ErrorKind::TimedOut)?;
+        let _permit = permit.map_err(|_| io::ErrorKind::TimedOut)?;
         let idle = self.idle.lock().unwrap().pop();
         let mut stream = idle.map_or_else(|| TcpStream::connect(self.address), Ok)?;
         let result = call(&mut stream)?;

@@ -133,7 +133,7 @@ impl Stream {
         tell: impl Fn(T),
     ) -> io::Result<()> {
         loop {
-            self.credit.acquire().forget();
+            self.credit.acquire().expect("nobody closes it").forget();
             let item = loop {
                 match items.next() {
                     // The library leaves a socket alone that the program has made non-blocking.

@@ -133,7 +133,7 @@ impl<'a> Drive<'a> {
             return Some(link);
         }
         let opened = {
-            let _permit = self.task.opening.acquire();
+            let _permit = self.task.opening.acquire().expect("nobody closes it");
             if self.clock.is_over(Instant::now()) {
                 return None;
             }

@@ -58,7 +58,7 @@ pub(crate) fn connect(task: &Task, indices: impl Iterator<Item = u64>) -> (Vec<S
 
 /// Opens a connection, unless that is no longer worth a try.
 fn greet(task: &Task, slot: &mut Slot) -> Result<(), Failure> {
-    let _permit = task.opening.acquire();
+    let _permit = task.opening.acquire().expect("nobody closes it");
     if task.is_silent.load(Ordering::Relaxed) || task.end.is_stopped() {
         return Ok(());
     }

@@ -57,7 +57,7 @@ impl Site {
 
     /// Returns the status of the response and its body.
     fn request(&self, path: &str) -> io::Result<(String, String)> {
-        let _permit = self.requests.acquire();
+        let _permit = self.requests.acquire().unwrap();
         let response = timeout(TIMEOUT, || {
             let mut stream = TcpStream::connect(&self.address)?;
             let host = &self.address;

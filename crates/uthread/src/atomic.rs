@@ -4,7 +4,7 @@
 
 use std::sync::PoisonError;
 pub(crate) use std::sync::atomic::{
-    AtomicBool, AtomicIsize, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicIsize, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 pub(crate) use std::sync::{Mutex, MutexGuard};
 

@@ -260,7 +260,7 @@ impl Service<'_> {
 
     fn process(&self, job: &Job) -> Result<(), Failure> {
         if !self.work.is_zero() {
-            let _cpu = self.cpus.acquire();
+            let _cpu = self.cpus.acquire().expect("nobody closes it");
             compute(self.work);
         }
         let mut dependencies = self.dependencies.iter();

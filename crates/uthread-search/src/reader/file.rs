@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
     /// and so must not wait for a place that a later one has.
     fn stream_place(&self) -> Option<SemaphorePermit<'a>> {
         let search = self.search;
-        (!search.plan.is_sorted()).then(|| search.streams.acquire())
+        (!search.plan.is_sorted()).then(|| search.streams.acquire().expect("nobody closes it"))
     }
 
     /// Searches the output of a program in place of the file. Returns `None` if there is no program

@@ -42,7 +42,11 @@ impl Outside {
             0 => drop(self.mutex.lock()),
             1 => drop(self.lock.read()),
             2 => drop(self.lock.write()),
-            3 => drop(self.permits.acquire_many(1 + choices.below(2) as usize)),
+            3 => drop(
+                self.permits
+                    .acquire_many(1 + choices.below(2) as usize)
+                    .unwrap(),
+            ),
             _ => drop(self.changed.wait(self.mutex.lock().unwrap())),
         }
     }

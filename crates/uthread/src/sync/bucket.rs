@@ -41,6 +41,16 @@ impl Bucket {
         waiting.filter(|(_, waiting)| !waiting.handle.is_abandoned())
     }
 
+    /// Returns the position of the first waiter at an address that is not abandoned, or the
+    /// position after all others.
+    pub(super) fn first_position(&mut self, address: usize) -> u64 {
+        let first = self
+            .live(address)
+            .next()
+            .map(|(&(_, position), _)| position);
+        first.unwrap_or(self.next_position)
+    }
+
     /// Returns the position after all others.
     pub(super) fn new_position(&mut self) -> u64 {
         let position = self.next_position;

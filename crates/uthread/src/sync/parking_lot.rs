@@ -51,6 +51,11 @@ impl WaitQueue {
         self.wants().nth(count).is_some()
     }
 
+    /// Returns the position of the first waiter, or of the next one that comes.
+    pub(super) fn first_position(&mut self) -> u64 {
+        self.bucket.first_position(self.address)
+    }
+
     /// Appends the caller.
     pub(super) fn enqueue(&mut self, want: usize) -> Waiter {
         let waiter = Waiter {
@@ -216,6 +221,11 @@ impl Waiter {
     fn is_dequeued(&self) -> bool {
         let queue = WaitQueue::at(self.address);
         !queue.bucket.contains(self.key())
+    }
+
+    /// Returns the position among the waiters: greater than those of all that came before.
+    pub(super) fn position(&self) -> u64 {
+        self.position
     }
 
     fn key(&self) -> Key {

@@ -24,6 +24,7 @@ behaviours![
             a_message_in_line_is_not_sent,
             permits_go_to_a_waiter_that_lives,
             permits_are_granted_behind_a_waiter_for_many,
+            a_semaphore_is_closed_beside_its_waiters,
             a_lock_goes_to_a_waiter_that_lives,
             a_notification_goes_to_a_waiter_that_lives,
             the_others_wait_at_a_barrier_and_for_a_call,
@@ -177,28 +178,47 @@ fn permits_go_to_a_waiter_that_lives(place: Place) {
     let semaphore = Arc::new(Semaphore::new(0));
     let [plain, within, shielded] = [(); 3].map(|()| Arc::clone(&semaphore));
     let busy = Busy::new(place)
-        .wait_in(move || drop(plain.acquire()))
+        .wait_in(move || drop(plain.acquire().unwrap()))
         .wait_in(move || drop(within.acquire_timeout(HOUR)))
-        .wait_in(move || shield(|| drop(shielded.acquire())));
+        .wait_in(move || shield(|| drop(shielded.acquire().unwrap())));
     let ours = Arc::clone(&semaphore);
     busy.abandon_before(move || {
         let living = place.runtime();
-        let acquired = living.spawn(move || ours.acquire().forget());
+        let acquired = living.spawn(move || ours.acquire().unwrap().forget());
         semaphore.add_permits(1);
         acquired.join().unwrap();
         semaphore.add_permits(1);
         assert_eq!(semaphore.available_permits(), 1);
-        assert!(semaphore.try_acquire().is_some());
+        assert!(semaphore.try_acquire().is_ok());
     });
+}
+
+/// Closes a semaphore before and after its waiters are abandoned. Catches permits that a waiter
+/// returns and never had.
+fn a_semaphore_is_closed_beside_its_waiters(place: Place) {
+    let close: fn(&Semaphore) = Semaphore::close;
+    let nothing: fn(&Semaphore) = |_| ();
+    for (before, after) in [(close, nothing), (nothing, close)] {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let [plain, shielded] = [(); 2].map(|()| Arc::clone(&semaphore));
+        Busy::new(place)
+            .wait_in(move || drop(plain.acquire()))
+            .wait_in(move || shield(|| drop(shielded.acquire())))
+            .abandon_between(|| before(&semaphore), || after(&semaphore));
+        assert!(semaphore.is_closed());
+        assert_eq!(semaphore.available_permits(), 0);
+    }
 }
 
 /// Waits behind a fiber that is abandoned, and for which the free permits do not suffice.
 fn permits_are_granted_behind_a_waiter_for_many(place: Place) {
     let semaphore = Arc::new(Semaphore::new(2));
     let theirs = Arc::clone(&semaphore);
-    let busy = Busy::new(place).wait_in(move || drop(theirs.acquire_many(3)));
+    let busy = Busy::new(place).wait_in(move || drop(theirs.acquire_many(3).unwrap()));
     busy.abandon_before(|| {
-        place.runtime().run(|| drop(semaphore.acquire_many(2)));
+        place
+            .runtime()
+            .run(|| drop(semaphore.acquire_many(2).unwrap()));
         assert_eq!(semaphore.available_permits(), 2);
     });
     assert_eq!(semaphore.available_permits(), 2);
@@ -281,8 +301,8 @@ fn a_grant_that_was_not_noticed_is_returned(place: Place) {
     let busy = Busy::new(place)
         .wait_in(move || drop(one.0.lock()))
         .wait_in(move || drop(two.1.read()))
-        .wait_in(move || drop(three.2.acquire()))
-        .wait_in(move || shield(|| drop(four.2.acquire())))
+        .wait_in(move || drop(three.2.acquire().unwrap()))
+        .wait_in(move || shield(|| drop(four.2.acquire().unwrap())))
         .wait_in(move || drop(notified.1.wait(notified.0.lock().unwrap())))
         .wait_in(move || received.recv());
     let living = place.runtime();

@@ -8,8 +8,8 @@ use crate::fixtures::fiber_or_thread::{Running, mixed};
 use crate::harness::place::Place;
 use crate::harness::turns::one_worker_lets_others_run;
 use crate::harness::{EVERYWHERE, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
-use crate::support::SHORT;
-use uthread::sync::{Barrier, Condvar, Mutex, Semaphore};
+use crate::support::{HOUR, SHORT};
+use uthread::sync::{Barrier, Condvar, Mutex, Semaphore, TryAcquireError};
 use uthread::{spawn, yield_now};
 
 behaviours![
@@ -23,7 +23,9 @@ behaviours![
             no_more_have_permits_than_there_are,
             permits_that_are_kept_or_added_change_the_bound,
             an_owned_permit_may_go_anywhere,
-            a_wait_for_permits_ends_at_its_timeout
+            a_wait_for_permits_ends_at_its_timeout,
+            a_closed_semaphore_refuses_and_takes_permits_back,
+            closing_ends_every_wait_for_permits,
         ]
     ),
     (
@@ -31,7 +33,8 @@ behaviours![
         [
             waiters_are_notified_in_the_order_of_their_calls,
             a_waiter_for_many_permits_is_not_overtaken,
-            a_waiter_that_gives_up_lets_the_next_acquire
+            a_waiter_that_gives_up_lets_the_next_acquire,
+            closing_refuses_only_those_that_still_wait,
         ]
     ),
     (
@@ -147,7 +150,7 @@ fn no_more_have_permits_than_there_are(place: Place) {
                 let count = index % PERMITS + 1;
                 side.start(move || {
                     for _ in 0..50 {
-                        let permits = semaphore.acquire_many(count);
+                        let permits = semaphore.acquire_many(count).unwrap();
                         let before = inside.fetch_add(count, Ordering::Relaxed);
                         assert!(before + count <= PERMITS);
                         yield_now();
@@ -159,21 +162,21 @@ fn no_more_have_permits_than_there_are(place: Place) {
             .collect();
         running.into_iter().for_each(Running::join);
         assert_eq!(semaphore.available_permits(), PERMITS);
-        assert!(semaphore.try_acquire_many(PERMITS).is_some());
+        assert!(semaphore.try_acquire_many(PERMITS).is_ok());
     });
 }
 
 fn permits_that_are_kept_or_added_change_the_bound(place: Place) {
     place.run(|| {
         let semaphore = Arc::new(Semaphore::new(1));
-        assert!(semaphore.try_acquire_many(2).is_none());
+        assert!(semaphore.try_acquire_many(2).is_err());
         semaphore.add_permits(2);
         assert_eq!(semaphore.available_permits(), 3);
-        semaphore.acquire_many(2).forget();
+        semaphore.acquire_many(2).unwrap().forget();
         assert_eq!(semaphore.available_permits(), 1);
-        Arc::clone(&semaphore).acquire_owned().forget();
-        assert!(semaphore.try_acquire().is_none());
-        assert_eq!(semaphore.acquire_many(0).count(), 0);
+        Arc::clone(&semaphore).acquire_owned().unwrap().forget();
+        assert!(semaphore.try_acquire().is_err());
+        assert_eq!(semaphore.acquire_many(0).unwrap().count(), 0);
         semaphore.add_permits(Semaphore::MAX_PERMITS);
         let added = std::panic::catch_unwind(|| semaphore.add_permits(1));
         assert!(added.is_err());
@@ -186,10 +189,10 @@ fn an_owned_permit_may_go_anywhere(place: Place) {
         let semaphore = Arc::new(Semaphore::new(1));
         let permit = Arc::clone(&semaphore).try_acquire_owned().unwrap();
         let theirs = Arc::clone(&semaphore);
-        let waiting = here.start(move || theirs.acquire_owned());
+        let waiting = here.start(move || theirs.acquire_owned().unwrap());
         there.start(move || drop(permit)).join();
         let permit = waiting.join();
-        assert!(Arc::clone(&semaphore).try_acquire_owned().is_none());
+        assert!(Arc::clone(&semaphore).try_acquire_owned().is_err());
         drop(permit);
         assert_eq!(semaphore.available_permits(), 1);
     });
@@ -199,16 +202,82 @@ fn a_wait_for_permits_ends_at_its_timeout(place: Place) {
     place.run(|| {
         let semaphore = Semaphore::new(1);
         let begin = Instant::now();
-        assert!(semaphore.acquire_many_timeout(2, SHORT).is_none());
+        assert!(semaphore.acquire_many_timeout(2, SHORT).is_err());
         assert!(begin.elapsed() >= SHORT);
         let permit = semaphore.acquire_timeout(Duration::MAX).unwrap();
-        assert!(semaphore.acquire_timeout(Duration::ZERO).is_none());
+        assert!(semaphore.acquire_timeout(Duration::ZERO).is_err());
         drop(permit);
         assert!(
-            semaphore.try_acquire().is_some(),
+            semaphore.try_acquire().is_ok(),
             "the permit is not free, but no fiber waits"
         );
     });
+}
+
+fn a_closed_semaphore_refuses_and_takes_permits_back(place: Place) {
+    place.run(|| {
+        let semaphore = Arc::new(Semaphore::new(3));
+        let permits = semaphore.acquire_many(2).unwrap();
+        assert!(!semaphore.is_closed());
+        semaphore.close();
+        semaphore.close();
+        assert!(semaphore.is_closed());
+        assert!(semaphore.acquire().is_err());
+        assert!(semaphore.acquire_many(0).is_err());
+        assert!(Arc::clone(&semaphore).acquire_owned().is_err());
+        let closed = Some(TryAcquireError::Closed);
+        assert_eq!(semaphore.try_acquire().err(), closed);
+        assert_eq!(semaphore.acquire_timeout(HOUR).err(), closed);
+        assert_eq!(semaphore.available_permits(), 1);
+        drop(permits);
+        semaphore.add_permits(1);
+        assert_eq!(semaphore.available_permits(), 4);
+    });
+}
+
+fn closing_ends_every_wait_for_permits(place: Place) {
+    mixed(place, |here, there| {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let permit = semaphore.acquire().unwrap();
+        let waiting: Vec<_> = [here, there, here, there]
+            .into_iter()
+            .zip([1, 2, 1, 3])
+            .map(|(side, count)| {
+                let semaphore = Arc::clone(&semaphore);
+                side.start(move || {
+                    assert!(semaphore.acquire_many(count).is_err());
+                    let late = semaphore.acquire_many_timeout(count, HOUR);
+                    assert_eq!(late.err(), Some(TryAcquireError::Closed));
+                })
+            })
+            .collect();
+        let theirs = Arc::clone(&semaphore);
+        there.start(move || theirs.close()).join();
+        waiting.into_iter().for_each(Running::join);
+        drop(permit);
+        assert_eq!(semaphore.available_permits(), 1);
+    });
+}
+
+fn closing_refuses_only_those_that_still_wait(place: Place) {
+    let runtime = place.runtime();
+    let semaphore = Arc::new(Semaphore::new(0));
+    let waiting = [1, 1, 2].map(|count| {
+        let semaphore = Arc::clone(&semaphore);
+        place.spawn_waiting(&runtime, move || {
+            let permits = semaphore.acquire_many(count);
+            permits.map(|permits| permits.forget()).is_ok()
+        })
+    });
+    let theirs = Arc::clone(&semaphore);
+    // The waiters that get permits run only after the semaphore is closed.
+    runtime.run(move || {
+        theirs.add_permits(3);
+        theirs.close();
+    });
+    let acquired = waiting.map(|fiber| fiber.join().unwrap());
+    assert_eq!(acquired, [true, true, false]);
+    assert_eq!(semaphore.available_permits(), 1);
 }
 
 fn waiters_are_notified_in_the_order_of_their_calls(place: Place) {
@@ -236,22 +305,22 @@ fn waiters_are_notified_in_the_order_of_their_calls(place: Place) {
 fn a_waiter_for_many_permits_is_not_overtaken(place: Place) {
     let runtime = place.runtime();
     let semaphore = Arc::new(Semaphore::new(3));
-    let held = semaphore.acquire_many(2);
+    let held = semaphore.acquire_many(2).unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let waiting = [3, 1, 2].map(|count| {
         let (semaphore, order) = (Arc::clone(&semaphore), Arc::clone(&order));
         place.spawn_waiting(&runtime, move || {
-            let permits = semaphore.acquire_many(count);
+            let permits = semaphore.acquire_many(count).unwrap();
             order.lock().unwrap().push(count);
             drop(permits);
         })
     });
     assert_eq!(semaphore.available_permits(), 1);
-    assert!(semaphore.try_acquire().is_none(), "others came before");
+    assert!(semaphore.try_acquire().is_err(), "others came before");
     drop(held);
     waiting.into_iter().for_each(|fiber| fiber.join().unwrap());
     assert_eq!(order.lock().unwrap()[0], 3);
-    assert!(semaphore.try_acquire_many(3).is_some());
+    assert!(semaphore.try_acquire_many(3).is_ok());
 }
 
 fn a_waiter_that_gives_up_lets_the_next_acquire(place: Place) {
@@ -259,22 +328,24 @@ fn a_waiter_that_gives_up_lets_the_next_acquire(place: Place) {
     let semaphore = Arc::new(Semaphore::new(1));
     let [many, one] = [2, 1].map(|count| {
         let semaphore = Arc::clone(&semaphore);
-        place.spawn_waiting(&runtime, move || drop(semaphore.acquire_many(count)))
+        place.spawn_waiting(&runtime, move || {
+            drop(semaphore.acquire_many(count).unwrap())
+        })
     });
     assert!(!one.is_finished());
     many.cancel();
     one.join().unwrap();
     assert!(many.join().is_err());
-    assert!(semaphore.try_acquire().is_some());
+    assert!(semaphore.try_acquire().is_ok());
 }
 
 fn a_loop_of_tries_for_a_permit_lets_others_run(place: Place) {
     let semaphore = Semaphore::new(0);
-    one_worker_lets_others_run(place, || assert!(semaphore.try_acquire().is_none()));
+    one_worker_lets_others_run(place, || assert!(semaphore.try_acquire().is_err()));
     place.run(|| {
         let shared = Arc::new(Semaphore::new(0));
         let theirs = Arc::clone(&shared);
         spawn(move || theirs.add_permits(1));
-        while shared.try_acquire().is_none() {}
+        while shared.try_acquire().is_err() {}
     });
 }

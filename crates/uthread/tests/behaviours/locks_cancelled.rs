@@ -145,7 +145,7 @@ const WAITS: [fn(&Shared); 8] = [
         )
     },
     |shared| assert!(!shared.barrier.wait().is_leader()),
-    |shared| drop(shared.semaphore.acquire_many(2)),
+    |shared| drop(shared.semaphore.acquire_many(2).unwrap()),
     |shared| drop(shared.semaphore.acquire_many_timeout(2, HOUR)),
     |shared| shared.once.wait(),
     |shared| assert_eq!(*shared.cell.wait(), 1),
@@ -166,7 +166,7 @@ impl Shared {
     /// Asserts that nobody waits any more, and that nothing is poisoned or taken.
     fn assert_untouched(self: &Arc<Shared>, runtime: &Runtime) {
         assert!(self.mutex.try_lock().is_ok());
-        assert!(self.semaphore.try_acquire().is_some());
+        assert!(self.semaphore.try_acquire().is_ok());
         let passing = [(); 2].map(|()| {
             let theirs = Arc::clone(self);
             runtime.spawn(move || theirs.barrier.wait().is_leader())
@@ -219,7 +219,7 @@ fn a_deadline_ends_a_wait_but_not_for_a_lock(place: Place) {
 fn in_a_destructor_a_cancelled_wait_keeps_its_promises(place: Place) {
     let (runtime, shared) = (place.runtime(), Shared::new());
     let (sender, seen) = std::sync::mpsc::channel();
-    let permit = shared.semaphore.acquire();
+    let permit = shared.semaphore.acquire().unwrap();
     let theirs = Arc::clone(&shared);
     let fiber = place.spawn_waiting(&runtime, move || {
         let _in_drop = InDrop(|| {
@@ -231,10 +231,10 @@ fn in_a_destructor_a_cancelled_wait_keeps_its_promises(place: Place) {
             );
             drop(guard);
             theirs.barrier.wait();
-            assert!(theirs.semaphore.acquire_timeout(HOUR).is_none());
+            assert!(theirs.semaphore.acquire_timeout(HOUR).is_err());
             sender.send("about to wait on").unwrap();
             // Others rely on these.
-            drop(theirs.semaphore.acquire());
+            drop(theirs.semaphore.acquire().unwrap());
             sender.send("has had a permit").unwrap();
             assert_eq!(theirs.cell.wait(), &1);
             theirs.once.wait();
@@ -338,7 +338,7 @@ fn permits_before_the_cancellation_count(place: Place) {
     place.run(|| {
         let semaphore = Arc::new(Semaphore::new(0));
         let theirs = Arc::clone(&semaphore);
-        let fiber = spawn_until_it_waits(move || theirs.acquire_many(2).forget());
+        let fiber = spawn_until_it_waits(move || theirs.acquire_many(2).unwrap().forget());
         semaphore.add_permits(3);
         fiber.cancel();
         assert!(fiber.join().is_ok());

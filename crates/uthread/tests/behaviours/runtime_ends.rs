@@ -323,7 +323,7 @@ fn an_abandoned_fiber_strands_no_lock(place: Place) {
     let held = (
         shared.0.lock().unwrap(),
         shared.1.write().unwrap(),
-        shared.2.acquire(),
+        shared.2.acquire().unwrap(),
     );
     let theirs = [(); 4].map(|()| Arc::clone(&shared));
     let [one, two, three, four] = theirs;
@@ -333,7 +333,7 @@ fn an_abandoned_fiber_strands_no_lock(place: Place) {
             Box::new(move || drop(one.0.lock())),
             Box::new(move || drop(two.1.read())),
             Box::new(move || drop(three.1.write())),
-            Box::new(move || shield(|| drop(four.2.acquire()))),
+            Box::new(move || shield(|| drop(four.2.acquire().unwrap()))),
         ],
     );
     runtime.shutdown(Shutdown::Abandon);

@@ -1,14 +1,14 @@
 //! Threads that acquire and release permits. A lost wake-up is a deadlock here, which loom reports.
 
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use loom::thread::{self, JoinHandle, Thread};
 
 use crate::check;
 use crate::fiber::keep_wakes;
 use crate::sched::caller::{self, Ending};
 use crate::sync::parking_lot::WaitEnd;
-use crate::sync::permits::Permits;
+use crate::sync::permits::{Acquired, Permits};
 
 /// Bound for two threads, which are explored in full.
 const PREEMPTIONS_MAX_OF_TWO: Option<usize> = None;
@@ -25,7 +25,10 @@ struct Bounded {
 impl Bounded {
     fn new(total: usize) -> Arc<Bounded> {
         Arc::new(Bounded {
-            permits: Permits::new(AtomicUsize::new(Permits::word(total))),
+            permits: Permits::new(
+                AtomicUsize::new(Permits::word(total)),
+                AtomicU64::new(u64::MAX),
+            ),
             total,
             used: AtomicUsize::new(0),
         })
@@ -40,7 +43,7 @@ impl Bounded {
     }
 
     fn acquire(&self, count: usize) {
-        assert_eq!(self.permits.acquire(count, None), WaitEnd::Dequeued);
+        assert_eq!(self.permits.acquire(count, None), Acquired::Permits);
         self.use_them(count);
     }
 
@@ -76,7 +79,7 @@ fn permits_are_used_by_so_many_at_a_time() {
         keep_wakes();
         let bounded = Bounded::new(2);
         let others = [acquiring(&bounded, 1), acquiring(&bounded, 2)];
-        bounded.permits.acquire_cancelled_or_not(1);
+        assert!(bounded.permits.acquire_cancelled_or_not(1));
         bounded.use_them(1);
         for other in others {
             other.join().unwrap();
@@ -99,8 +102,8 @@ fn check_permits_beside_an_end(end: fn(&Ending, &Thread), reason: WaitEnd) {
                 ending.apply_here();
                 let ended = bounded.permits.acquire(2, Some(caller::deadline()));
                 match ended {
-                    WaitEnd::Dequeued => bounded.use_them(2),
-                    _ => assert_eq!(ended, reason),
+                    Acquired::Permits => bounded.use_them(2),
+                    _ => assert_eq!(ended, Acquired::Not(reason)),
                 }
             })
         };
@@ -136,7 +139,8 @@ fn a_waiter_that_withdraws_lets_the_next_acquire() {
             let (bounded, ending) = (Arc::clone(&bounded), ending.clone());
             thread::spawn(move || {
                 ending.apply_here();
-                assert_eq!(bounded.permits.acquire(2, None), WaitEnd::Cancelled);
+                let ended = bounded.permits.acquire(2, None);
+                assert_eq!(ended, Acquired::Not(WaitEnd::Cancelled));
             })
         };
         let other = acquiring(&bounded, 1);
@@ -145,5 +149,33 @@ fn a_waiter_that_withdraws_lets_the_next_acquire() {
         other.join().unwrap();
         bounded.permits.release(1);
         bounded.assert_all_free();
+    });
+}
+
+/// Closes the semaphore while a permit comes back, for which one of two waits. Catches a waiter that
+/// nobody wakes, and permits that are lost or returned by a waiter that never had them.
+#[test]
+fn a_closed_semaphore_keeps_its_count() {
+    check(PREEMPTIONS_MAX_OF_THREE, || {
+        keep_wakes();
+        let bounded = Bounded::new(1);
+        assert!(bounded.permits.try_acquire(1));
+        let waiting = [1, 2].map(|count| {
+            let bounded = Arc::clone(&bounded);
+            thread::spawn(move || {
+                keep_wakes();
+                match bounded.permits.acquire(count, None) {
+                    Acquired::Permits => bounded.use_them(count),
+                    ended => assert_eq!(ended, Acquired::Closed),
+                }
+            })
+        });
+        bounded.permits.release(1);
+        bounded.permits.close();
+        for waiting in waiting {
+            waiting.join().unwrap();
+        }
+        assert_eq!(bounded.permits.available(), 1);
+        assert!(!bounded.permits.try_acquire(0));
     });
 }

@@ -2,14 +2,15 @@
 
 mod permits;
 
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::parking_lot::WaitEnd;
-use crate::atomic::AtomicUsize;
+use crate::atomic::{AtomicU64, AtomicUsize};
 use crate::sched::caller::{self, cancellation, turn};
-use permits::{PERMITS_MAX, Permits};
+use permits::{Acquired, PERMITS_MAX, Permits};
 
 /// A counting semaphore, which limits how many fibers and threads do something at the same time. It
 /// has no counterpart in `std`; the names are those of Tokio's.
@@ -22,7 +23,7 @@ use permits::{PERMITS_MAX, Permits};
 /// uthread::scope(|scope| {
 ///     for _ in 0..10 {
 ///         scope.spawn(|| {
-///             let _permit = semaphore.acquire();
+///             let _permit = semaphore.acquire().unwrap();
 ///             assert!(inside.fetch_add(1, Ordering::Relaxed) < 2);
 ///             uthread::yield_now();
 ///             inside.fetch_sub(1, Ordering::Relaxed);
@@ -59,7 +60,10 @@ impl Semaphore {
     #[must_use]
     pub const fn new(permits: usize) -> Semaphore {
         Semaphore {
-            permits: Permits::new(AtomicUsize::new(Permits::word(permits))),
+            permits: Permits::new(
+                AtomicUsize::new(Permits::word(permits)),
+                AtomicU64::new(u64::MAX),
+            ),
         }
     }
 
@@ -67,7 +71,7 @@ impl Semaphore {
     ///
     /// ```
     /// let semaphore = uthread::sync::Semaphore::new(3);
-    /// let _permits = semaphore.acquire_many(2);
+    /// let _permits = semaphore.acquire_many(2).unwrap();
     /// assert_eq!(semaphore.available_permits(), 1);
     /// ```
     pub fn available_permits(&self) -> usize {
@@ -87,7 +91,7 @@ impl Semaphore {
     /// ```
     /// let semaphore = uthread::sync::Semaphore::new(0);
     /// semaphore.add_permits(1);
-    /// assert!(semaphore.try_acquire().is_some());
+    /// assert!(semaphore.try_acquire().is_ok());
     /// ```
     pub fn add_permits(&self, count: usize) {
         self.permits.release(count);
@@ -95,76 +99,110 @@ impl Semaphore {
     }
 
     /// Acquires a permit, waiting for it if necessary. See the [example](Semaphore) above.
-    pub fn acquire(&self) -> SemaphorePermit<'_> {
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError`] if the semaphore is closed, also while the caller waits.
+    pub fn acquire(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
         self.acquire_many(1)
     }
 
     /// Acquires `count` permits at once, waiting for them if necessary.
     ///
-    /// ```
-    /// let semaphore = uthread::sync::Semaphore::new(3);
-    /// let permits = semaphore.acquire_many(2);
-    /// assert_eq!(permits.count(), 2);
-    /// ```
-    pub fn acquire_many(&self, count: usize) -> SemaphorePermit<'_> {
-        self.wait_for(count);
-        self.permit(count)
-    }
-
-    /// Acquires a permit without waiting. Returns `None` if no permit is free or others wait.
+    /// # Errors
+    ///
+    /// [`AcquireError`] if the semaphore is closed, also while the caller waits.
     ///
     /// ```
-    /// let semaphore = uthread::sync::Semaphore::new(1);
-    /// let permit = semaphore.try_acquire();
-    /// assert!(permit.is_some());
-    /// assert!(semaphore.try_acquire().is_none());
+    /// let semaphore = uthread::sync::Semaphore::new(3);
+    /// let permits = semaphore.acquire_many(2)?;
+    /// assert_eq!(permits.count(), 2);
+    /// # Ok::<(), uthread::sync::AcquireError>(())
     /// ```
-    pub fn try_acquire(&self) -> Option<SemaphorePermit<'_>> {
+    pub fn acquire_many(&self, count: usize) -> Result<SemaphorePermit<'_>, AcquireError> {
+        self.wait_for(count)?;
+        Ok(self.permit(count))
+    }
+
+    /// Acquires a permit without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `NoPermits` if no permit is free or others wait; `Closed` if the semaphore is closed.
+    ///
+    /// ```
+    /// use uthread::sync::{Semaphore, TryAcquireError};
+    ///
+    /// let semaphore = Semaphore::new(1);
+    /// let _permit = semaphore.try_acquire()?;
+    /// assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::NoPermits);
+    /// # Ok::<(), TryAcquireError>(())
+    /// ```
+    pub fn try_acquire(&self) -> Result<SemaphorePermit<'_>, TryAcquireError> {
         self.try_acquire_many(1)
     }
 
-    /// Acquires `count` permits without waiting. Returns `None` if fewer are free or others wait.
+    /// Acquires `count` permits without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `NoPermits` if fewer are free or others wait; `Closed` if the semaphore is closed.
     ///
     /// ```
     /// let semaphore = uthread::sync::Semaphore::new(2);
-    /// assert!(semaphore.try_acquire_many(3).is_none());
+    /// assert!(semaphore.try_acquire_many(3).is_err());
     /// ```
-    pub fn try_acquire_many(&self, count: usize) -> Option<SemaphorePermit<'_>> {
-        let taken = self.try_take(count);
-        taken.then(|| self.permit(count))
+    pub fn try_acquire_many(&self, count: usize) -> Result<SemaphorePermit<'_>, TryAcquireError> {
+        self.try_take(count)?;
+        Ok(self.permit(count))
     }
 
-    /// Acquires a permit, waiting at most for `timeout`. Returns `None` if the time elapses.
+    /// Acquires a permit, waiting at most for `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// `NoPermits` if the time elapses, or if the caller is cancelled; `Closed` if the semaphore is
+    /// closed, also while the caller waits.
     ///
     /// ```
     /// use std::time::Duration;
     /// let semaphore = uthread::sync::Semaphore::new(0);
-    /// assert!(semaphore.acquire_timeout(Duration::from_millis(1)).is_none());
+    /// assert!(semaphore.acquire_timeout(Duration::from_millis(1)).is_err());
     /// ```
-    pub fn acquire_timeout(&self, timeout: Duration) -> Option<SemaphorePermit<'_>> {
+    pub fn acquire_timeout(
+        &self,
+        timeout: Duration,
+    ) -> Result<SemaphorePermit<'_>, TryAcquireError> {
         self.acquire_many_timeout(1, timeout)
     }
 
-    /// Acquires `count` permits at once, waiting at most for `timeout`. Returns `None` if the time
-    /// elapses.
+    /// Acquires `count` permits at once, waiting at most for `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`acquire_timeout`](Semaphore::acquire_timeout).
     ///
     /// ```
     /// use std::time::Duration;
     /// let semaphore = uthread::sync::Semaphore::new(1);
-    /// assert!(semaphore.acquire_many_timeout(2, Duration::from_millis(1)).is_none());
+    /// assert!(semaphore.acquire_many_timeout(2, Duration::from_millis(1)).is_err());
     /// assert_eq!(semaphore.available_permits(), 1);
     /// ```
     pub fn acquire_many_timeout(
         &self,
         count: usize,
         timeout: Duration,
-    ) -> Option<SemaphorePermit<'_>> {
-        let taken = self.wait_at_most(count, timeout);
-        taken.then(|| self.permit(count))
+    ) -> Result<SemaphorePermit<'_>, TryAcquireError> {
+        self.wait_at_most(count, timeout)?;
+        Ok(self.permit(count))
     }
 
     /// Acquires a permit that owns a reference to the semaphore, so that it has no lifetime. Waits
     /// if necessary.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError`] if the semaphore is closed, also while the caller waits.
     ///
     /// ```
     /// use uthread::sync::{Arc, Semaphore};
@@ -173,83 +211,147 @@ impl Semaphore {
     /// let fibers: Vec<_> = (0..10)
     ///     .map(|_| {
     ///         // Waits here, so that there are never more than two fibers.
-    ///         let permit = Arc::clone(&semaphore).acquire_owned();
+    ///         let permit = Arc::clone(&semaphore).acquire_owned().unwrap();
     ///         uthread::spawn(move || drop(permit))
     ///     })
     ///     .collect();
     /// # fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
     /// ```
-    pub fn acquire_owned(self: Arc<Semaphore>) -> OwnedSemaphorePermit {
+    pub fn acquire_owned(self: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, AcquireError> {
         self.acquire_many_owned(1)
     }
 
     /// Acquires `count` permits that own a reference to the semaphore. Waits if necessary.
     ///
+    /// # Errors
+    ///
+    /// [`AcquireError`] if the semaphore is closed, also while the caller waits.
+    ///
     /// ```
     /// use uthread::sync::{Arc, Semaphore};
-    /// let permits = Arc::new(Semaphore::new(2)).acquire_many_owned(2);
+    /// let permits = Arc::new(Semaphore::new(2)).acquire_many_owned(2).unwrap();
     /// assert_eq!(permits.count(), 2);
     /// ```
-    pub fn acquire_many_owned(self: Arc<Semaphore>, count: usize) -> OwnedSemaphorePermit {
-        self.wait_for(count);
-        OwnedSemaphorePermit {
-            semaphore: self,
-            count,
-        }
-    }
-
-    /// Acquires a permit that owns a reference to the semaphore, without waiting. Returns `None` if
-    /// no permit is free or others wait.
-    ///
-    /// ```
-    /// use uthread::sync::{Arc, Semaphore};
-    /// assert!(Arc::new(Semaphore::new(0)).try_acquire_owned().is_none());
-    /// ```
-    pub fn try_acquire_owned(self: Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-        self.try_acquire_many_owned(1)
-    }
-
-    /// Acquires `count` permits that own a reference to the semaphore, without waiting. Returns
-    /// `None` if fewer are free or others wait.
-    ///
-    /// ```
-    /// use uthread::sync::{Arc, Semaphore};
-    /// assert!(Arc::new(Semaphore::new(2)).try_acquire_many_owned(2).is_some());
-    /// ```
-    pub fn try_acquire_many_owned(
+    pub fn acquire_many_owned(
         self: Arc<Semaphore>,
         count: usize,
-    ) -> Option<OwnedSemaphorePermit> {
-        let taken = self.try_take(count);
-        taken.then(|| OwnedSemaphorePermit {
+    ) -> Result<OwnedSemaphorePermit, AcquireError> {
+        self.wait_for(count)?;
+        Ok(OwnedSemaphorePermit {
             semaphore: self,
             count,
         })
     }
 
-    fn try_take(&self, count: usize) -> bool {
-        turn::spend_try();
-        self.permits.try_acquire(count)
+    /// Acquires a permit that owns a reference to the semaphore, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_acquire`](Semaphore::try_acquire).
+    ///
+    /// ```
+    /// use uthread::sync::{Arc, Semaphore};
+    /// assert!(Arc::new(Semaphore::new(0)).try_acquire_owned().is_err());
+    /// ```
+    pub fn try_acquire_owned(
+        self: Arc<Semaphore>,
+    ) -> Result<OwnedSemaphorePermit, TryAcquireError> {
+        self.try_acquire_many_owned(1)
     }
 
-    fn wait_for(&self, count: usize) {
+    /// Acquires `count` permits that own a reference to the semaphore, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_acquire_many`](Semaphore::try_acquire_many).
+    ///
+    /// ```
+    /// use uthread::sync::{Arc, Semaphore};
+    /// assert!(Arc::new(Semaphore::new(2)).try_acquire_many_owned(2).is_ok());
+    /// ```
+    pub fn try_acquire_many_owned(
+        self: Arc<Semaphore>,
+        count: usize,
+    ) -> Result<OwnedSemaphorePermit, TryAcquireError> {
+        self.try_take(count)?;
+        Ok(OwnedSemaphorePermit {
+            semaphore: self,
+            count,
+        })
+    }
+
+    /// Closes the semaphore: callers that wait, and those that come later, get an error. Permits
+    /// that were acquired before stay valid, and are counted when they are returned.
+    ///
+    /// ```
+    /// use uthread::sync::{AcquireError, Arc, Semaphore, TryAcquireError};
+    ///
+    /// let semaphore = Arc::new(Semaphore::new(1));
+    /// let permit = semaphore.acquire()?;
+    /// let theirs = Arc::clone(&semaphore);
+    /// let waiting = uthread::spawn(move || theirs.acquire().is_err());
+    /// semaphore.close();
+    /// assert!(waiting.join().unwrap());
+    /// assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::Closed);
+    /// drop(permit);
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # Ok::<(), AcquireError>(())
+    /// ```
+    pub fn close(&self) {
+        self.permits.close();
+    }
+
+    /// Returns `true` if the semaphore is closed.
+    ///
+    /// ```
+    /// let semaphore = uthread::sync::Semaphore::new(1);
+    /// assert!(!semaphore.is_closed());
+    /// semaphore.close();
+    /// assert!(semaphore.is_closed());
+    /// ```
+    pub fn is_closed(&self) -> bool {
         turn::spend_try();
-        if self.permits.acquire(count, None) == WaitEnd::Cancelled {
-            cancellation::unwind_if_cancelled();
-            // The wait continues, as the caller relies on the limit.
-            self.permits.acquire_cancelled_or_not(count);
+        self.permits.is_closed()
+    }
+
+    fn try_take(&self, count: usize) -> Result<(), TryAcquireError> {
+        turn::spend_try();
+        if self.permits.try_acquire(count) {
+            Ok(())
+        } else if self.permits.is_closed() {
+            Err(TryAcquireError::Closed)
+        } else {
+            Err(TryAcquireError::NoPermits)
         }
     }
 
-    /// Returns `true` if the permits were acquired in time.
-    fn wait_at_most(&self, count: usize, timeout: Duration) -> bool {
+    fn wait_for(&self, count: usize) -> Result<(), AcquireError> {
+        turn::spend_try();
+        let acquired = match self.permits.acquire(count, None) {
+            Acquired::Permits => true,
+            Acquired::Closed => false,
+            Acquired::Not(_) => {
+                cancellation::unwind_if_cancelled();
+                // The wait continues, as the caller relies on the limit.
+                self.permits.acquire_cancelled_or_not(count)
+            }
+        };
+        acquired.then_some(()).ok_or(AcquireError(()))
+    }
+
+    fn wait_at_most(&self, count: usize, timeout: Duration) -> Result<(), TryAcquireError> {
         let deadline = caller::after(caller::now(), timeout);
         turn::spend_try();
-        let ended = self.permits.acquire(count, Some(deadline));
-        if ended == WaitEnd::Cancelled {
-            cancellation::count_early_end();
+        match self.permits.acquire(count, Some(deadline)) {
+            Acquired::Permits => Ok(()),
+            Acquired::Closed => Err(TryAcquireError::Closed),
+            Acquired::Not(ended) => {
+                if ended == WaitEnd::Cancelled {
+                    cancellation::count_early_end();
+                }
+                Err(TryAcquireError::NoPermits)
+            }
         }
-        ended == WaitEnd::Dequeued
     }
 
     /// Creates the permits that the caller has acquired.
@@ -261,11 +363,46 @@ impl Semaphore {
     }
 }
 
+/// The error that a [`Semaphore`] is closed. See the example of [`Semaphore::close`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AcquireError(());
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the semaphore is closed")
+    }
+}
+
+impl Error for AcquireError {}
+
+/// The reason why a [`Semaphore`] has no permits at once, or in time. See the example of
+/// [`Semaphore::try_acquire`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "programs match or construct it")]
+pub enum TryAcquireError {
+    /// The semaphore is closed.
+    Closed,
+    /// Too few permits are free, or others wait for them.
+    NoPermits,
+}
+
+impl fmt::Display for TryAcquireError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            TryAcquireError::Closed => "the semaphore is closed",
+            TryAcquireError::NoPermits => "too few permits are free",
+        })
+    }
+}
+
+impl Error for TryAcquireError {}
+
 impl fmt::Debug for Semaphore {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Semaphore")
             .field("available_permits", &self.permits.available())
+            .field("is_closed", &self.permits.is_closed())
             .finish()
     }
 }
@@ -278,7 +415,7 @@ impl fmt::Debug for Semaphore {
 /// let permit;
 /// {
 ///     let semaphore = uthread::sync::Semaphore::new(1);
-///     permit = semaphore.acquire();
+///     permit = semaphore.acquire().unwrap();
 /// }
 /// drop(permit);
 /// ```
@@ -304,7 +441,7 @@ impl SemaphorePermit<'_> {
     /// Returns the number of permits.
     ///
     /// ```
-    /// assert_eq!(uthread::sync::Semaphore::new(1).acquire().count(), 1);
+    /// assert_eq!(uthread::sync::Semaphore::new(1).acquire().unwrap().count(), 1);
     /// ```
     #[must_use]
     pub fn count(&self) -> usize {
@@ -315,7 +452,7 @@ impl SemaphorePermit<'_> {
     ///
     /// ```
     /// let semaphore = uthread::sync::Semaphore::new(2);
-    /// semaphore.acquire().forget();
+    /// semaphore.acquire().unwrap().forget();
     /// assert_eq!(semaphore.available_permits(), 1);
     /// ```
     pub fn forget(mut self) {
@@ -337,7 +474,7 @@ impl OwnedSemaphorePermit {
     /// use uthread::sync::{Arc, Semaphore};
     ///
     /// let semaphore = Arc::new(Semaphore::new(2));
-    /// Arc::clone(&semaphore).acquire_owned().forget();
+    /// Arc::clone(&semaphore).acquire_owned().unwrap().forget();
     /// assert_eq!(semaphore.available_permits(), 1);
     /// ```
     pub fn forget(mut self) {
