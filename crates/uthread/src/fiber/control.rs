@@ -415,16 +415,6 @@ impl Control {
             .as_ref()
             .is_some_and(|scheduler| scheduler.is_abandoned())
     }
-
-    /// Calls `reset`, which resets the thread-local variables of this fiber, for the caller's own
-    /// fiber.
-    #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
-    pub(super) fn across_reset(&self, reset: fn()) {
-        // SAFETY: the fiber has started, and the cell is not written again.
-        let scheduler = unsafe { &*self.scheduler.get() };
-        let scheduler = scheduler.as_ref().expect("a running fiber has a scheduler");
-        scheduler.across_reset(reset);
-    }
 }
 
 /// Returns a unique id from the calling thread's block of ids. Never inlined, like every access to
@@ -567,6 +557,21 @@ impl Started {
     /// it has ended, and until then at most one queue holds it.
     pub(crate) unsafe fn new(control: &Control) -> Started {
         Started(NonNull::from_ref(control))
+    }
+
+    /// Returns the fiber as a pointer without its type.
+    pub(crate) fn into_raw(self) -> *const () {
+        self.0.as_ptr().cast_const().cast()
+    }
+
+    /// Returns the fiber of such a pointer, unless that is null.
+    ///
+    /// # Safety
+    ///
+    /// The pointer is null or that of [`into_raw`](Started::into_raw), and the contract of `new`
+    /// holds.
+    pub(crate) unsafe fn from_raw(pointer: *const ()) -> Option<Started> {
+        NonNull::new(pointer.cast_mut().cast()).map(Started)
     }
 
     #[inline]

@@ -98,7 +98,6 @@ mod tests {
         fn is_abandoned(&self) -> bool {
             false
         }
-        fn across_reset(&self, _: fn()) {}
     }
 
     fn count(destinations: &Destinations) -> usize {

@@ -5,16 +5,16 @@
 //!   any other thread                                  its own, from the first release until it ends
 //! ```
 //!
-//! A thread finds it by one pointer, as fibers with thread-local storage of their own have one
-//! each.
+//! A thread finds it by its [record](crate::tls::record), as fibers with thread-local storage of
+//! their own have one each.
 
 use std::cell::{Cell, OnceCell};
-use std::hint::black_box;
-use std::ptr::NonNull;
+use std::ptr;
 use std::sync::Arc;
 
 use super::Scheduler;
 use super::free_blocks::FreeBlocks;
+use crate::tls::record;
 
 #[derive(Default)]
 pub(crate) struct Kept {
@@ -32,7 +32,6 @@ pub(super) struct Recycled {
 }
 
 thread_local! {
-    static KEPT: Cell<Option<NonNull<Kept>>> = const { Cell::new(None) };
     /// Exists from the first release on, if the thread is no worker's.
     static OWN: Own = const { Own(OnceCell::new()) };
 }
@@ -42,7 +41,7 @@ struct Own(OnceCell<Box<Kept>>);
 impl Drop for Own {
     fn drop(&mut self) {
         // What is released from now on is not kept.
-        KEPT.set(None);
+        withdraw();
     }
 }
 
@@ -57,24 +56,14 @@ impl Kept {
     #[inline(never)]
     #[allow(unsafe_code, reason = "a reference without its lifetime")]
     pub(crate) unsafe fn lend(&self) {
-        KEPT.set(Some(NonNull::from_ref(self)));
+        record::with(|record| record.kept.set(ptr::from_ref(self).cast()));
     }
-}
-
-/// Calls `reset`, which resets the thread-local storage of the calling fiber, and lends to it again
-/// what was lent before. Never inlined, like [`lend`](Kept::lend).
-#[inline(never)]
-pub(crate) fn across(reset: fn()) {
-    let kept = KEPT.get();
-    reset();
-    // An opaque value: the compiler must not find that it is stored already.
-    KEPT.set(black_box(kept));
 }
 
 /// Withdraws what was lent to the calling thread or fiber.
 #[inline(never)]
 pub(crate) fn withdraw() {
-    KEPT.set(None);
+    record::with(|record| record.kept.set(ptr::null()));
 }
 
 /// Calls `action` with what the calling thread keeps, if there is any. It does not suspend its
@@ -82,9 +71,10 @@ pub(crate) fn withdraw() {
 #[inline]
 #[allow(unsafe_code, reason = "a reference without its lifetime")]
 pub(super) fn with<R>(action: impl FnOnce(&Kept) -> R) -> Option<R> {
+    let kept = record::with(|record| record.kept.get()).cast::<Kept>();
     // SAFETY: what was lent is withdrawn before it is dropped, and what the thread has is dropped
     // after the pointer was removed.
-    KEPT.get().map(|kept| action(unsafe { kept.as_ref() }))
+    unsafe { kept.as_ref() }.map(action)
 }
 
 /// Calls `action` with what the calling thread keeps from now on, unless it ends. Like [`with`].
@@ -92,7 +82,7 @@ pub(super) fn with<R>(action: impl FnOnce(&Kept) -> R) -> Option<R> {
 pub(super) fn with_new<R>(action: impl FnOnce(&Kept) -> R) -> Option<R> {
     OWN.try_with(|Own(own)| {
         let kept = own.get_or_init(Box::default);
-        KEPT.set(Some(NonNull::from_ref(&**kept)));
+        record::with(|record| record.kept.set(ptr::from_ref(&**kept).cast()));
         action(kept)
     })
     .ok()

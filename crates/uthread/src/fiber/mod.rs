@@ -52,6 +52,7 @@ pub(crate) use wake_handle::WakeHandle;
 
 use crate::forked;
 use crate::tls::images::{self, Values};
+use crate::tls::record;
 
 /// The destination of a woken fiber: the worker that has started it or, if fibers migrate, all
 /// workers.
@@ -62,9 +63,6 @@ pub(crate) trait Scheduler: Send + Sync {
     fn is_abandoned(&self) -> bool;
     /// Makes `worker` cancel the fiber's operation, if it has one and may not wait any more.
     fn interrupt(&self, fiber: FiberRef, worker: u32);
-    /// Calls `reset`, which gives all thread-local variables of the calling fiber their initial
-    /// values, and restores those by which the scheduler finds it.
-    fn across_reset(&self, reset: fn());
 }
 
 /// The payload of a panic.
@@ -328,7 +326,7 @@ fn finish_all<T>(
     publish(control, scope, outcome, result, || {
         if control.thread_pointer().is_some() {
             // If that is incomplete, the runner finds it again, and runs no other fiber.
-            control.across_reset(|| _ = images::reset());
+            record::across(|| _ = images::reset());
         }
     });
 }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! [`donor`] makes blocks by [`task`]; [`keys`] and [`modules`] know what is in them;
-//! [`thread_pointer`] has the register.
+//! [`thread_pointer`] has the register; [`record`] has what the library itself finds by it.
 
 use std::io;
 
@@ -20,6 +20,7 @@ pub(crate) mod donor;
 pub(crate) mod images;
 mod keys;
 pub(crate) mod modules;
+pub(crate) mod record;
 mod symbol;
 mod task;
 pub(crate) mod thread_pointer;

@@ -126,10 +126,6 @@ impl Scheduler for Parker {
             threads.interrupt(&fiber);
         }
     }
-
-    fn across_reset(&self, _: fn()) {
-        unreachable!("the fiber is a thread, which the C library ends");
-    }
 }
 
 impl Threads {

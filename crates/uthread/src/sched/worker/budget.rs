@@ -1,6 +1,6 @@
 //! The number of calls after which a fiber lets others run.
 
-use std::cell::Cell;
+use crate::tls::record;
 
 /// Maximum number of calls of a fiber between two switches. A yield costs as much as one or two
 /// calls, and another fiber waits for a few microseconds at most.
@@ -14,21 +14,20 @@ const CALLS_OF_A_SYSTEM_CALL: i32 = 16;
 /// ends after some 50 microseconds, also if each call transfers many.
 const BYTES_OF_A_CALL: u32 = 2048;
 
-thread_local! {
-    /// Rest of the running fiber's budget.
-    static LEFT: Cell<i32> = const { Cell::new(CALLS_MAX) };
-}
-
 /// Resets the budget, as another fiber runs.
 pub(crate) fn renew() {
-    LEFT.set(CALLS_MAX);
+    set(CALLS_MAX);
+}
+
+fn set(calls: i32) {
+    record::with(|record| record.calls_left.set(calls));
 }
 
 /// Uses up the budget, so that the running fiber yields after its present call. Never inlined, like
 /// every access to a thread-local that fibers make.
 #[inline(never)]
 pub(crate) fn use_up() {
-    LEFT.set(0);
+    set(0);
 }
 
 /// Counts a call. Returns `true` if the caller has to yield after it.
@@ -52,11 +51,11 @@ pub(crate) fn is_used_up_by_transfer(bytes: u32) -> bool {
 /// thread-local that fibers make.
 #[inline(never)]
 fn is_used_up_by(spent: i32) -> bool {
-    let left = LEFT.get() - spent;
+    let left = record::with(|record| record.calls_left.get()) - spent;
     if left < 0 {
         return renew_used_up();
     }
-    LEFT.set(left);
+    set(left);
     false
 }
 

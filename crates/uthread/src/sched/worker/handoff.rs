@@ -124,10 +124,6 @@ impl Scheduler for Remote {
     fn interrupt(&self, fiber: FiberRef, _: u32) {
         self.mail(Mail::Interrupt(fiber));
     }
-
-    fn across_reset(&self, reset: fn()) {
-        current::across_reset(reset);
-    }
 }
 
 /// With migration, any worker may run a woken fiber.
@@ -151,9 +147,5 @@ impl Scheduler for Shared {
 
     fn interrupt(&self, fiber: FiberRef, worker: u32) {
         self.remote(worker as usize).mail(Mail::Interrupt(fiber));
-    }
-
-    fn across_reset(&self, reset: fn()) {
-        current::across_reset(reset);
     }
 }
