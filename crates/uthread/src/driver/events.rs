@@ -5,7 +5,6 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::event::PollFlags;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
 
@@ -37,11 +36,6 @@ pub(super) fn listen(
 ) -> rustix::io::Result<()> {
     let flags = EventFlags::IN | EventFlags::ET;
     epoll::add(epoll, fd, EventData::new_u64(data), flags)
-}
-
-/// Returns `true` if a wait would return at once.
-pub(super) fn is_ready(epoll: BorrowedFd<'_>) -> bool {
-    native::ready_now(epoll, PollFlags::IN).is_ok_and(|ready| !ready.is_empty())
 }
 
 /// A buffer for events.

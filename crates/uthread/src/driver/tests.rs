@@ -5,7 +5,7 @@
     reason = "the tests keep their operations alive themselves"
 )]
 
-use std::io::{PipeReader, Write};
+use std::io::PipeReader;
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,40 +24,43 @@ struct Both {
     completions: Box<dyn Completions>,
 }
 
-type Make = fn(bool) -> io::Result<Pair>;
+type Make = fn() -> io::Result<Pair>;
 
 /// Returns the drivers available on this machine.
 fn drivers() -> Vec<Make> {
-    match ring(false) {
+    match ring() {
         Err(error) if uring::is_refusal(&error) => {
             eprintln!("left out: {error}");
             vec![epoll::make]
         }
-        _ => vec![epoll::make, ring, polled_ring],
+        _ => vec![epoll::make, ring, moving_ring, polled_ring],
     }
 }
 
-fn ring(shared: bool) -> io::Result<Pair> {
+fn ring() -> io::Result<Pair> {
+    uring::make(uring::Options::default())
+}
+
+/// Makes a ring that several threads may use, one after another.
+fn moving_ring() -> io::Result<Pair> {
     uring::make(uring::Options {
-        shared,
+        moves: true,
         ..uring::Options::default()
     })
 }
 
-fn polled_ring(shared: bool) -> io::Result<Pair> {
+fn polled_ring() -> io::Result<Pair> {
     uring::make(uring::Options {
-        shared,
         kernel_polling: Some(Duration::ZERO),
         io_polling: true,
+        ..uring::Options::default()
     })
 }
 
-/// Runs a test on each driver, and on each driver whose completions others reap.
+/// Runs a test on each driver.
 fn on_each(test: fn(Both)) {
     for make in drivers() {
-        for shared in [false, true] {
-            test(Both::new(make(shared).unwrap()));
-        }
+        test(Both::new(make().unwrap()));
     }
 }
 
@@ -208,7 +211,7 @@ fn a_cancelled_operation_still_completes_itself() {
             assert_eq!(both.wait_for(1), [(Token(1), -libc::ECANCELED)]);
         };
         for make in drivers() {
-            make_and_cancel(Both::new(make(false).unwrap()));
+            make_and_cancel(Both::new(make().unwrap()));
         }
     }
 }
@@ -217,9 +220,9 @@ fn a_cancelled_operation_still_completes_itself() {
 fn wakers() -> impl Iterator<Item = Both> {
     let mut drivers = drivers();
     if drivers.len() > 1 {
-        drivers.push(|_| uring::make_with_eventfd());
+        drivers.push(uring::make_with_eventfd);
     }
-    let made = drivers.into_iter().map(|make| make(false));
+    let made = drivers.into_iter().map(|make| make());
     made.map(|pair| Both::new(pair.unwrap()))
 }
 
@@ -299,41 +302,4 @@ fn no_more_completions_are_reaped_than_asked_for() {
         assert!(some <= 2, "{some}");
         assert_eq!(both.wait_for(5 - some).len(), 5 - some);
     });
-}
-
-/// Keeps the worker out of the kernel, so that the reaping thread has to find the completions.
-#[test]
-fn shared_completions_arrive_without_the_worker() {
-    for make in drivers() {
-        let (mut driver, mut completions) = make(true).unwrap();
-        let (reader, mut writer) = std::io::pipe().unwrap();
-        let (state, mut buffer) = (FdState::new(), [0; 8]);
-        let mut read = Operation::File(FileOperation::Read {
-            file: descriptor(&reader, &state),
-            buffer: &mut buffer,
-            offset: None,
-        });
-        // SAFETY: the read's completion is awaited below.
-        let start = unsafe { driver.start(&mut read, Token(1)) };
-        assert_eq!(start, Start::Pending);
-        driver.flush();
-        let start = Instant::now();
-        writer.write_all(b"now").unwrap();
-        let thief = thread::spawn(move || {
-            let mut done = Vec::new();
-            while done.is_empty() && start.elapsed() < TEST_TIMEOUT {
-                if !completions.is_empty() {
-                    completions.reap(1, &mut |token, completion| {
-                        done.push((token, completion.result));
-                    });
-                }
-            }
-            done
-        });
-        // The ring needs the worker's thread to run, but not to enter the kernel.
-        while !thief.is_finished() {
-            std::hint::spin_loop();
-        }
-        assert_eq!(thief.join().unwrap(), [(Token(1), 3)]);
-    }
 }

@@ -17,13 +17,14 @@ use super::context::Saved;
 use super::destination::{self, Destination};
 use super::limits::Limits;
 use super::locals::Locals;
-use super::reference::Functions;
+use super::reference::{FiberRef, Functions};
 use super::runner::{Exit, Runner};
 use super::seldom::Seldom;
 use super::wake::WakeToken;
 use super::{Payload, Scheduler};
 use crate::stack::{Stack, cache};
 use crate::tls;
+use crate::tls::record::Record;
 
 /// Number of stack bytes prefetched before a fiber is resumed: the frames between a call of the
 /// crate and the switch, and the first frame of the caller.
@@ -50,6 +51,9 @@ pub(crate) enum Pause {
     Parked,
     /// The fiber waits for the completion of the operation that it has given to the driver.
     Submitted,
+    /// The fiber has run without its worker, which was taken from it, and is to be handed back to
+    /// that.
+    Alone,
     /// The fiber is never resumed: its stack and everything on it is leaked.
     Abandoned,
 }
@@ -101,8 +105,8 @@ pub(crate) struct Control {
 const _: () = assert!(cfg!(feature = "sanitizer") || size_of::<Control>() <= CONTROL_BYTES_MAX);
 
 /// Maximum size of a control block. A fiber that captures a reference and returns nothing then
-/// takes 176 bytes, and with the header of the allocator and its rounding 192.
-const CONTROL_BYTES_MAX: usize = 120;
+/// takes 184 bytes, and with the header of the allocator and its rounding 192.
+const CONTROL_BYTES_MAX: usize = 128;
 
 /// State that few fibers need. Accessed only by the holder of the fiber, which runs it or has taken
 /// it from a queue.
@@ -120,8 +124,6 @@ pub(super) struct Rare {
     finish: Cell<Option<Finish>>,
     /// Context that was in thread-locals while the fiber ran.
     context: Cell<Option<Saved>>,
-    /// The worker that the suspended fiber must not leave, if fibers migrate.
-    stays_on: Cell<Option<u32>>,
     /// The number of its last panic among those of the process.
     last_panic: Cell<Option<u32>>,
     /// The epoch in which its worker counts it among the fibers suspended during a panic.
@@ -150,6 +152,8 @@ struct Switch {
     left_off: Cell<Option<NonZeroUsize>>,
     /// The handle by which the running fiber switches away; it lies at the base of its stack.
     exit: Cell<Option<NonNull<Exit>>>,
+    /// The record in its thread-local storage, if it has its own, once it has run.
+    record: Cell<Option<NonNull<Record>>>,
 }
 
 /// The result of an operation: that of the kernel (a count, a descriptor, or a negated errno), or
@@ -190,6 +194,7 @@ impl Control {
                 runner: Cell::new(None),
                 left_off: Cell::new(None),
                 exit: Cell::new(None),
+                record: Cell::new(None),
             },
             functions,
             id,
@@ -296,15 +301,6 @@ impl Control {
     /// Takes the context of the fiber, if there is one.
     pub(super) fn take_context(&self) -> Option<Saved> {
         self.rare.get()?.context.take()
-    }
-
-    /// Returns the worker that the suspended fiber must not leave, if there is one.
-    pub(crate) fn stays_on(&self) -> Option<u32> {
-        self.rare.get()?.stays_on.get()
-    }
-
-    pub(crate) fn set_stays_on(&self, worker: Option<u32>) {
-        self.set_rare(|rare| &rare.stays_on, worker);
     }
 
     /// Returns the number of the fiber's last panic among those of the process.
@@ -482,8 +478,31 @@ impl Control {
         self.switch.runner.get()?.thread_pointer()
     }
 
+    /// Returns `true` if the runner of a fiber that has ended must not run another one.
+    #[inline]
+    pub(crate) fn is_used_up(&self) -> bool {
+        let has_block = self.switch.record.get().is_some();
+        has_block && self.switch.runner.get().is_some_and(Runner::is_used_up)
+    }
+
+    /// Returns the record in the fiber's own thread-local storage, if it has one, and has run.
+    #[inline]
+    pub(crate) fn record(&self) -> Option<&Record> {
+        // SAFETY: the record lives as long as the runner of the fiber.
+        self.switch
+            .record
+            .get()
+            .map(|record| unsafe { record.as_ref() })
+    }
+
+    /// Sets the record in the fiber's own thread-local storage.
+    pub(crate) fn set_record(&self, record: NonNull<Record>) {
+        self.switch.record.set(Some(record));
+    }
+
     /// Takes the runner of a fiber that has ended.
     pub(crate) fn take_runner(&self) -> Runner {
+        self.switch.record.set(None);
         self.switch.runner.take().expect("the fiber has run")
     }
 
@@ -557,6 +576,13 @@ impl Started {
     /// it has ended, and until then at most one queue holds it.
     pub(crate) unsafe fn new(control: &Control) -> Started {
         Started(NonNull::from_ref(control))
+    }
+
+    /// Returns a counted reference to the fiber.
+    pub(crate) fn reference(self) -> FiberRef {
+        // SAFETY: there is a counted reference by the contract of `new`.
+        let uncounted = unsafe { FiberRef::uncounted(self.0) };
+        FiberRef::clone(&uncounted)
     }
 
     /// Returns the fiber as a pointer without its type.

@@ -1,12 +1,15 @@
 //! The references of fibers to their scheduler. Each fiber has one from its start to its release,
-//! and counting them takes two atomic operations, a fifth of the time of a spawn and its join. So a
-//! worker [keeps](kept) those of the fibers that are released on it, for those that it starts.
+//! and counting them takes two atomic operations, a fifth of the time of a spawn and its join. So
+//! the thread of a worker [keeps](kept) those of the fibers that are released on it, for those that
+//! it starts.
 
+use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
 
 use super::Scheduler;
 use super::kept::{self, Kept};
+use crate::tls::record::{self, Record};
 
 /// The scheduler of a fiber, in one word.
 pub(crate) type Destination = Arc<Arc<dyn Scheduler>>;
@@ -14,7 +17,8 @@ pub(crate) type Destination = Arc<Arc<dyn Scheduler>>;
 /// The reference of a worker, and the source of those of its fibers.
 pub(crate) struct Destinations {
     own: Destination,
-    kept: Box<Kept>,
+    /// What the thread of the worker keeps. Null before it runs.
+    kept: Cell<*const Kept>,
 }
 
 #[allow(unsafe_code, reason = "references that are counted but are no values")]
@@ -22,41 +26,45 @@ impl Destinations {
     pub(crate) fn new(scheduler: Arc<dyn Scheduler>) -> Destinations {
         Destinations {
             own: Arc::new(scheduler),
-            kept: Box::default(),
+            kept: Cell::new(ptr::null()),
         }
     }
 
     /// Makes the calling thread, which is the worker's, keep what fibers leave for others, until
-    /// [`drop_kept`](Destinations::drop_kept).
-    pub(crate) fn keep(&self) {
-        self.kept.recycled.scheduler.set(Arc::as_ptr(&self.own));
-        self.lend();
+    /// `kept` is [ended](Kept::end).
+    ///
+    /// # Safety
+    ///
+    /// `kept` is ended before it is dropped. Afterwards only [`drop_kept`](Destinations::drop_kept)
+    /// may be called, or this.
+    pub(crate) unsafe fn keep(&self, kept: &Kept) {
+        kept.recycled.begin(Arc::as_ptr(&self.own));
+        self.kept.set(kept);
+        record::with(|record| self.lend(record));
     }
 
-    /// Lets the calling thread or fiber use what the worker keeps.
-    pub(crate) fn lend(&self) {
-        // SAFETY: `drop_kept` withdraws it, on the thread of the worker, to which only fibers that
-        // it runs have access.
-        unsafe { self.kept.lend() };
+    /// Lets the thread or fiber that has this record use what the worker's thread keeps.
+    #[inline]
+    pub(crate) fn lend(&self, record: &Record) {
+        record.kept.set(self.kept.get().cast());
     }
 
-    /// Drops the kept references. The calling thread keeps nothing of this worker's any more.
+    /// Drops what the thread keeps, as the worker ends.
     pub(crate) fn drop_kept(&self) {
-        kept::withdraw();
-        let recycled = &self.kept.recycled;
-        recycled.scheduler.set(ptr::null());
-        for _ in 0..recycled.count.take() {
-            // SAFETY: the worker has kept the reference, and gives it up.
-            unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.own)) };
+        // SAFETY: by the contract of `keep`, it lives.
+        if let Some(kept) = unsafe { self.kept.replace(ptr::null()).as_ref() } {
+            kept.end();
         }
     }
 
     /// Returns the reference of a fiber that starts.
     pub(crate) fn take(&self) -> Destination {
-        match self.kept.recycled.count.get().checked_sub(1) {
-            Some(rest) => {
-                self.kept.recycled.count.set(rest);
-                // SAFETY: the worker has kept the reference, and gives it up.
+        // SAFETY: by the contract of `keep`, it lives.
+        let recycled = unsafe { self.kept.get().as_ref() }.map(|kept| &kept.recycled);
+        match recycled.and_then(|recycled| Some((recycled, recycled.count.get().checked_sub(1)?))) {
+            Some((recycled, rest)) => {
+                recycled.count.set(rest);
+                // SAFETY: the thread has kept the reference, and gives it up.
                 unsafe { Arc::from_raw(Arc::as_ptr(&self.own)) }
             }
             None => Arc::clone(&self.own),
@@ -100,14 +108,20 @@ mod tests {
         }
     }
 
+    #[allow(unsafe_code, reason = "the contract's")]
+    fn begin(destinations: &Destinations, kept: &Kept) {
+        // SAFETY: the tests call `drop_kept`.
+        unsafe { destinations.keep(kept) };
+    }
+
     fn count(destinations: &Destinations) -> usize {
         Arc::strong_count(&destinations.own)
     }
 
     #[test]
     fn a_worker_keeps_the_references_of_its_fibers_until_it_ends() {
-        let destinations = Destinations::new(Arc::new(Nobody));
-        destinations.keep();
+        let (destinations, kept) = (Destinations::new(Arc::new(Nobody)), Kept::default());
+        begin(&destinations, &kept);
         let [first, second] = [destinations.take(), destinations.take()];
         assert_eq!(count(&destinations), 3);
         give_back(first);
@@ -125,7 +139,8 @@ mod tests {
     #[test]
     fn references_to_another_scheduler_are_dropped() {
         let [ours, theirs] = [(); 2].map(|()| Destinations::new(Arc::new(Nobody)));
-        ours.keep();
+        let kept = Kept::default();
+        begin(&ours, &kept);
         give_back(ours.take());
         give_back(theirs.take());
         assert_eq!(count(&theirs), 1);
@@ -139,8 +154,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_is_no_worker_keeps_none() {
-        let destinations = Destinations::new(Arc::new(Nobody));
-        destinations.keep();
+        let (destinations, kept) = (Destinations::new(Arc::new(Nobody)), Kept::default());
+        begin(&destinations, &kept);
         let reference = destinations.take();
         std::thread::scope(|scope| scope.spawn(|| give_back(reference)).join().unwrap());
         assert_eq!(count(&destinations), 1);

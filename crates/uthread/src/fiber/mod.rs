@@ -42,6 +42,7 @@ use control::Rare;
 pub(crate) use control::{Control, Finish, Pause, Started};
 pub(crate) use destination::{Destination, Destinations};
 pub(crate) use joinable::Joinable;
+pub(crate) use kept::Kept;
 use limits::Limits;
 use locals::Locals;
 pub(crate) use outcome::{Outcome, drop_quietly};

@@ -27,6 +27,7 @@ use super::{Control, FiberRef, Pause};
 use crate::stack::{Extent, Stack, TOP_BYTES};
 use crate::tls::donor::Donor;
 use crate::tls::images::{self, Values};
+use crate::tls::record::{self, Named};
 
 /// `None` says that the fiber has ended.
 type Context = Coroutine<(), Option<Pause>, (), Stack>;
@@ -210,12 +211,19 @@ impl Runner {
 #[allow(unsafe_code, reason = "the block of a runner")]
 impl Runner {
     /// Makes the block ready for the next fiber. Called by the loop of the runner.
-    fn end_thread(self, limits: &Limits) {
+    fn end_thread(self, limits: &Limits, exit: &Exit) {
         // The end of the fiber may have created values again.
-        let is_reset = match limits.without(images::drop_values) {
-            Values::Dropped => images::reset(),
-            Values::Left => false,
-        };
+        let values = limits.without(images::drop_values);
+        // SAFETY: the record is that of the block.
+        let record = unsafe { record::own().as_ref() };
+        record.begin_call();
+        while record.named() == Named::Taken {
+            exit.suspend(Some(Pause::Alone));
+        }
+        let mut is_reset = false;
+        if values == Values::Dropped {
+            record::across(|| is_reset = images::reset());
+        }
         if !is_reset {
             // SAFETY: a runner with a thread pointer has a block.
             unsafe { self.block().as_mut() }.is_used_up = true;
@@ -232,13 +240,18 @@ fn run_fibers(top: NonNull<Top>, exit: &Exit) {
         // SAFETY: the worker has loaded a fiber, to which there is a reference until it has ended.
         let fiber = unsafe { FiberRef::uncounted(fiber) };
         fiber.control().begin(exit);
+        let runner = Runner(top);
+        let has_thread_locals = runner.thread_pointer().is_some();
+        if has_thread_locals {
+            // SAFETY: the record is that of the block.
+            unsafe { record::own().as_ref() }.end_call(false);
+        }
         match fiber.control().take_refusal() {
             None => fiber.run(),
             Some(payload) => fiber.abandon(payload),
         }
-        let runner = Runner(top);
-        if runner.thread_pointer().is_some() {
-            runner.end_thread(&fiber.control().limits);
+        if has_thread_locals {
+            runner.end_thread(&fiber.control().limits, exit);
         }
         exit.suspend(None);
     }

@@ -1,7 +1,6 @@
 //! [`Runtime::metrics`]: crate::Runtime::metrics
 //! [blocking]: super::blocking
 //! [`Builder::workers`]: crate::runtime::Builder::workers
-//! [`Builder::own_tls`]: crate::runtime::Builder::own_tls
 //! [`join`]: crate::join()
 //! [`scope`]: crate::scope
 //! [`priority`]: crate::priority

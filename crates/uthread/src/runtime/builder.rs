@@ -15,8 +15,10 @@ use crate::pool::{self, Job};
 use crate::sched::features::fork;
 use crate::sched::monitor::{self, Monitor, Stall};
 use crate::sched::shared::mode::Mode;
-use crate::sched::shared::{LocalEnds, Settings, Shared, StartSpare};
+use crate::sched::shared::spares::StartThread;
+use crate::sched::shared::{LocalEnds, Settings, Shared};
 use crate::sched::threads::Threads;
+use crate::sched::worker::thread as worker_thread;
 use crate::sched::worker::{Worker, current};
 use crate::stack::overflow::{self, AlternateStack};
 use crate::stack::sizes::STACK_SIZE_MAX;
@@ -254,8 +256,8 @@ impl Builder {
     }
 
     /// Gives each fiber thread-local storage of its own, as a thread has: a fiber then cannot tell
-    /// that it is not a thread, and moves between workers. By default, the environment variable
-    /// `UTHREAD_OWN_TLS` decides: any value but `0` turns it on.
+    /// that it is not a thread. By default, the environment variable `UTHREAD_OWN_TLS` decides: any
+    /// value but `0` turns it on.
     ///
     /// Values of [`thread_local!`](std::thread_local), `errno`, thread-locals of C and C++, keys of
     /// `pthread_key_create(3)` and [`std::thread::current`] belong to the fiber. They are dropped
@@ -263,11 +265,11 @@ impl Builder {
     /// [`shield`](crate::shield). An initializer of a thread-local may wait, too, and code that
     /// keeps a reference to a thread-local across a call that waits is right.
     ///
-    /// Fibers migrate: an idle worker resumes ready fibers of a busy one, and collects the results
-    /// of its operations. A fiber may [block its worker](crate::guide::blocking) by any call: a
-    /// spare worker then goes on with the other fibers. All fibers share what the kernel keeps per
-    /// thread, such as signal masks and CPU affinity; the [guide](crate::guide::soundness) has the
-    /// list. A fiber takes more memory, at least a page, and a switch takes longer.
+    /// A fiber may [block its thread](crate::guide::blocking) by any call, or compute: after a
+    /// millisecond, its worker goes on with the other fibers on another thread. All fibers share
+    /// what the kernel keeps per thread, such as signal masks and CPU affinity; the
+    /// [guide](crate::guide::soundness) has the list. A fiber takes more memory, at least a page,
+    /// and a switch takes longer.
     ///
     /// Works on x86-64 with glibc and with musl, and on an emulated aarch64; the
     /// [guide](crate::guide::soundness) tells what was run, and what is different. With the driver
@@ -393,11 +395,11 @@ impl Builder {
     fn start(&self, count: usize, driver: Driver, reason: Reason) -> io::Result<Runtime> {
         let mode = self.mode()?;
         let rings = uring::Options {
-            shared: mode != Mode::Staying,
+            moves: mode == Mode::OwnTls,
             ..self.rings
         };
         let make = move || match driver {
-            Driver::Epoll => epoll::make(rings.shared),
+            Driver::Epoll => epoll::make(),
             _ => uring::make(rings),
         };
         overflow::install(current::find_overflow);
@@ -428,7 +430,10 @@ impl Builder {
         }
         // Usually one entry; the kernel may refuse a worker a feature that another one got.
         let details = self.with_polling(driver, starts.wait(count)?.join("; "));
-        (workers.shared).start_spares(start_spare(&self.name, &workers.shared, make))?;
+        if mode == Mode::OwnTls {
+            let start = start_spare(&self.name, &workers.shared);
+            workers.shared.spares.begin(start)?;
+        }
         if let Some(monitor) = Monitor::new(Arc::clone(&workers.shared), self.monitor.clone()) {
             let thread = thread::Builder::new().name(format!("{}-monitor", self.name));
             let body: Job = Box::new(|| monitor.run());
@@ -452,25 +457,21 @@ fn name_worker(runtime: &str, index: usize) -> thread::Builder {
     thread::Builder::new().name(format!("{runtime}-{index}"))
 }
 
-/// Returns what starts the spare workers of a runtime.
-fn start_spare(
-    name: &str,
-    shared: &Arc<Shared>,
-    make: impl Fn() -> io::Result<Pair> + Copy + Send + Sync + 'static,
-) -> StartSpare {
+/// Returns what starts the spare threads of a runtime.
+fn start_spare(name: &str, shared: &Arc<Shared>) -> StartThread {
     let name = name.to_owned();
     // The state must not keep itself.
     let shared = Arc::downgrade(shared);
-    Box::new(move |index, queues| {
+    Box::new(move |number| {
         let ended = || io::Error::other("the runtime has ended");
         let shared = shared.upgrade().ok_or_else(ended)?;
-        let own = Arc::clone(&shared);
-        let report = Box::new(move |started: io::Result<String>| match started {
-            Ok(_) => own.confirm_spare(),
-            Err(error) => own.give_up_spare(index, &error),
+        let thread = thread::Builder::new().name(format!("{name}-spare-{number}"));
+        let body: Job = Box::new(move || {
+            // Without it, an overflow ends the process without a report.
+            let _alternate_stack = AlternateStack::install();
+            worker_thread::run_spare(&shared);
         });
-        let body: Job = Box::new(move || work(index, shared, queues, &make, report));
-        name_worker(&name, index).spawn(body)
+        thread.spawn(body)
     })
 }
 
@@ -494,5 +495,5 @@ fn work(
         }
     };
     report(Ok(worker.driver_description()));
-    worker.run();
+    worker_thread::run(worker);
 }

@@ -156,8 +156,8 @@ impl Workers {
         // The caller runs for a fiber of this runtime, whose worker ends later.
         let own = offload::worker_of_caller(&self.shared);
         if let Some(own) = own {
-            if self.shared.is_migrating() {
-                // Any worker may resume the calling fiber. The last one stops the monitor.
+            if self.shared.spares.may_be() {
+                // The threads end together. The last worker stops the monitor.
                 return self.detach();
             }
             drop(threads.remove(own));
@@ -166,7 +166,7 @@ impl Workers {
         let end = || {
             threads.into_iter().for_each(join);
             loop {
-                let spares = self.shared.take_spare_threads();
+                let spares = self.shared.spares.take_threads();
                 if spares.is_empty() {
                     break;
                 }

@@ -289,6 +289,7 @@ impl SimulatedWorker {
                     State::Asleep(timeout.map(|timeout| clock + timeout))
                 }
                 Tick::End => State::Ended,
+                Tick::Alone(_) => unreachable!("no worker is taken"),
             };
         });
         if state == State::Ended {

@@ -197,8 +197,8 @@ pub fn sleep_until(deadline: Instant) {
 /// thread-locals and the values of [`local!`](crate::local!) are those of the other thread.
 ///
 /// A fiber with [thread-local storage of its own](crate::runtime::Builder::own_tls) makes the call
-/// itself, on its own stack, and a spare worker goes on with the other fibers. If 256 are in use,
-/// the call goes to another thread as above.
+/// itself, on its own stack, and its worker goes on with the other fibers on a spare thread. If
+/// none can start, the call goes to another thread as above.
 ///
 /// If the fiber is cancelled, or its deadline passes, while `call` is queued, the fiber is unwound
 /// and `call` is dropped without running. Once started, `call` runs to its end and its result is

@@ -442,7 +442,7 @@ mod tests {
 
     use super::super::thread_pointer::Way;
     use super::*;
-    use crate::tls::Tls;
+    use crate::tls::ThreadPointer;
     use crate::tls::images::{self, Values};
 
     /// Creates a donor on memory that is leaked.
@@ -466,9 +466,13 @@ mod tests {
     /// Calls `action`, which does not unwind, with the block of a donor.
     #[allow(unsafe_code, reason = "the contract's")]
     fn with<R>(donor: &Donor, action: impl FnOnce() -> R) -> R {
+        let own = ThreadPointer::of_thread();
         // SAFETY: no other thread uses the block, and the tests access thread-locals in functions
         // that are not inlined.
-        unsafe { Tls::of_worker().with(donor.pointer(), action) }
+        unsafe { own.load(donor.pointer()) };
+        let result = action();
+        own.restore();
+        result
     }
 
     thread_local! {

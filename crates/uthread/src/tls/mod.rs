@@ -2,9 +2,10 @@
 //! stack, to which the thread pointer refers while the fiber runs.
 //!
 //! ```text
-//!   worker   thread pointer = the block of the fiber    [`Tls::with`]
+//!   worker   thread pointer = the block of the fiber    [`ThreadPointer::load`]
 //!            switch to the fiber's stack .. the fiber runs .. switch back
-//!            thread pointer = the worker's block
+//!            .. with the block of the same fiber, or of another one
+//!            thread pointer = the thread's block         [`ThreadPointer::restore`]
 //!   end      destructors of the fiber's values          [`images::drop_values`], on the fiber's stack
 //!            initial values for the next fiber          [`images::reset`]
 //! ```
@@ -12,6 +13,7 @@
 //! [`donor`] makes blocks by [`task`]; [`keys`] and [`modules`] know what is in them;
 //! [`thread_pointer`] has the register; [`record`] has what the library itself finds by it.
 
+use std::cell::Cell;
 use std::io;
 
 pub(crate) use self::thread_pointer::Way;
@@ -28,39 +30,75 @@ pub(crate) mod thread_pointer;
 /// Number of bytes, at most, that a runner takes below a block, alignment included.
 const RUNNER_BYTES: usize = 256;
 
-/// How a worker gives its fibers thread-local storage of their own.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Tls {
+/// The thread pointer of the thread that runs a worker. It is written only when another fiber runs:
+/// the loop of the worker goes on with that of the fiber which has run last.
+#[derive(Debug)]
+pub(crate) struct ThreadPointer {
     way: Way,
-    /// The thread pointer of the worker.
-    own: usize,
+    /// That of the thread itself.
+    own: Cell<usize>,
+    /// The present one.
+    loaded: Cell<usize>,
 }
 
-impl Tls {
-    /// Returns the way of this machine, for the calling thread.
-    pub(crate) fn of_worker() -> Tls {
-        Tls {
+impl ThreadPointer {
+    /// Returns that of the calling thread.
+    pub(crate) fn of_thread() -> ThreadPointer {
+        let own = thread_pointer::get();
+        ThreadPointer {
             way: Way::best(),
-            own: thread_pointer::get(),
+            own: Cell::new(own),
+            loaded: Cell::new(own),
         }
     }
 
-    /// Calls `action` with another thread pointer.
+    /// Becomes that of the calling thread, which runs the worker from now on.
+    pub(crate) fn bind(&self) {
+        let own = thread_pointer::get();
+        self.own.set(own);
+        self.loaded.set(own);
+    }
+
+    /// Returns the pointer of the thread itself.
+    pub(crate) fn own(&self) -> usize {
+        self.own.get()
+    }
+
+    /// Sets the pointer of a fiber.
     ///
     /// # Safety
     ///
     /// The caller is the worker, and the pointer is that of a fiber's block, which no other thread
-    /// uses meanwhile. `action` accesses thread-local values only in functions that are not
-    /// inlined.
+    /// uses until another pointer is set. Until then the caller accesses thread-local values only
+    /// in functions that are not inlined.
+    #[inline]
     #[allow(unsafe_code, reason = "writing the thread pointer")]
-    pub(crate) unsafe fn with<R>(self, pointer: usize, action: impl FnOnce() -> R) -> R {
-        // SAFETY: by the caller's contract.
-        unsafe { thread_pointer::set(self.way, pointer) };
-        let result = action();
-        // SAFETY: the worker's block is used by its thread alone.
-        unsafe { thread_pointer::set(self.way, self.own) };
-        result
+    pub(crate) unsafe fn load(&self, pointer: usize) {
+        if self.loaded.get() != pointer {
+            self.loaded.set(pointer);
+            // SAFETY: by the caller's contract.
+            unsafe { thread_pointer::set(self.way, pointer) };
+        }
     }
+
+    /// Sets the pointer of the thread itself.
+    #[inline]
+    #[allow(unsafe_code, reason = "writing the thread pointer")]
+    pub(crate) fn restore(&self) {
+        // SAFETY: the block of the thread is used by it alone.
+        unsafe { self.load(self.own.get()) };
+    }
+}
+
+/// Sets the thread pointer of the calling thread, after its worker was taken from it.
+///
+/// # Safety
+///
+/// The pointer is that of the calling thread.
+#[allow(unsafe_code, reason = "writing the thread pointer")]
+pub(crate) unsafe fn restore(pointer: usize) {
+    // SAFETY: by the caller's contract.
+    unsafe { thread_pointer::set(Way::best(), pointer) };
 }
 
 /// Returns the number of bytes by which a stack with a block is larger: whole pages, or none if

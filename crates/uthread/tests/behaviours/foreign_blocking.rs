@@ -10,45 +10,35 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fixtures::fiber_or_thread::InDrop;
+use crate::harness::behaviours;
 use crate::harness::child::alone;
 use crate::harness::place::Place;
-use crate::harness::{Gap, NO_RING, behaviours};
-use crate::own_tls::{WITH_OWN_TLS, WITHOUT_OWN_TLS};
+use crate::own_tls::WITH_OWN_TLS;
 use crate::support::{FREE, HANG, limit_descriptors};
 use uthread::net::{TcpListener, TcpStream};
-use uthread::thread::{Cancelled, park};
 use uthread::{Runtime, blocking, scope, shield, sleep, spawn, yield_now};
 
-/// Places of a behaviour that takes seconds.
-const WITH_OWN_TLS_ON_A_RING: &[Gap] = &[WITHOUT_OWN_TLS, NO_RING];
-
-behaviours![
-    (
-        WITH_OWN_TLS_ON_A_RING,
-        [blocked_fibers_are_abandoned_after_a_shortage_of_descriptors]
-    ),
-    (
-        WITH_OWN_TLS,
-        [
-            a_channel_of_std_joins_fibers_of_one_worker,
-            a_lock_of_std_is_held_across_a_wait,
-            a_condvar_and_a_barrier_of_std_join_fibers,
-            an_initializer_waits_for_another_fiber,
-            a_thread_of_std_is_joined,
-            parked_threads_of_std_are_fibers,
-            fibers_tick_beside_one_that_sleeps,
-            fibers_tick_beside_one_that_computes,
-            calls_go_on_that_began_on_a_blocked_worker,
-            many_block_at_once,
-            blocking_calls_run_on_the_fibers_own_thread,
-            blocking_calls_hold_up_nobody,
-            a_fiber_that_blocks_delays_the_end_of_its_runtime,
-            fibers_that_block_are_replaced_until_their_runtime_has_ended,
-            a_shortage_of_descriptors_passes,
-            no_more_workers_are_active_than_were_asked_for
-        ]
-    )
-];
+behaviours![(
+    WITH_OWN_TLS,
+    [
+        a_channel_of_std_joins_fibers_of_one_worker,
+        a_lock_of_std_is_held_across_a_wait,
+        a_condvar_and_a_barrier_of_std_join_fibers,
+        an_initializer_waits_for_another_fiber,
+        a_thread_of_std_is_joined,
+        parked_threads_of_std_are_fibers,
+        fibers_tick_beside_one_that_sleeps,
+        fibers_tick_beside_one_that_computes,
+        calls_go_on_that_began_on_a_blocked_worker,
+        many_block_at_once,
+        blocking_calls_run_on_the_fibers_own_thread,
+        blocking_calls_hold_up_nobody,
+        a_fiber_that_blocks_delays_the_end_of_its_runtime,
+        fibers_that_block_are_replaced_until_their_runtime_has_ended,
+        no_descriptor_is_needed_to_go_on,
+        no_more_workers_are_active_than_were_asked_for
+    ]
+)];
 
 /// Runs `action` in a fiber of a runtime with one worker.
 fn on_one<T: Send>(place: Place, action: impl FnOnce(&Runtime) -> T + Send) -> T {
@@ -345,34 +335,6 @@ fn no_more_workers_are_active_than_were_asked_for(place: Place) {
     });
 }
 
-/// Catches a spare worker that could not start but counts as one that may wake a fiber.
-fn blocked_fibers_are_abandoned_after_a_shortage_of_descriptors(place: Place) {
-    alone(|| {
-        let runtime = place.runtime_of(1);
-        limit_descriptors(64);
-        let taken: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
-        runtime.run(|| {
-            // The first call takes the spare worker that is there, and none can start for the next
-            // one.
-            scope(|scope| {
-                for _ in 0..3 {
-                    scope.spawn(|| blocking(|| thread::sleep(Duration::from_millis(20))));
-                }
-            });
-        });
-        drop(taken);
-        let waiting = place.spawn_waiting(&runtime, || {
-            shield(|| {
-                loop {
-                    park();
-                }
-            })
-        });
-        drop(runtime);
-        assert!(waiting.join().unwrap_err().is::<Cancelled>());
-    });
-}
-
 /// Blocks each fiber, once it is cancelled, until another one goes on that has to wait first.
 fn fibers_that_block_are_replaced_until_their_runtime_has_ended(place: Place) {
     const FIBERS: usize = 4;
@@ -400,41 +362,25 @@ fn fibers_that_block_are_replaced_until_their_runtime_has_ended(place: Place) {
     }
 }
 
-/// Catches a spare worker that cannot start and keeps its place from the next one that can.
-fn a_shortage_of_descriptors_passes(place: Place) {
+fn no_descriptor_is_needed_to_go_on(place: Place) {
+    const FIBERS: usize = 20;
     alone(|| {
         let runtime = place.runtime_of(1);
         let (send, receive) = native::channel();
         let receive = Arc::new(Mutex::new(receive));
-        let (begin, begun) = native::channel();
-        let block = || {
-            let (begin, receive) = (begin.clone(), Arc::clone(&receive));
-            runtime.spawn(move || {
-                begin.send(()).unwrap();
-                receive.lock().unwrap().recv_timeout(HANG).unwrap();
-            })
-        };
-        // The spare worker that is there takes the place of the worker.
-        let mut blocked = vec![block()];
-        begun.recv_timeout(HANG).unwrap();
-        runtime.run(|| ());
         limit_descriptors(64);
         let mut taken: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
         // The monitor needs one.
         taken.pop();
-        loop {
-            blocked.push(block());
-            if begun.recv_timeout(Duration::from_millis(300)).is_err() {
-                break;
-            }
-        }
-        // No worker is left for this one until there are descriptors again.
-        let count = blocked.len();
-        let releasing = runtime.spawn(move || (0..count).for_each(|_| send.send(()).unwrap()));
-        drop(taken);
-        for fiber in blocked {
+        let block = |_| {
+            let receive = Arc::clone(&receive);
+            runtime.spawn(move || receive.lock().unwrap().recv_timeout(HANG).unwrap())
+        };
+        let blocked: Vec<_> = (0..FIBERS).map(block).collect();
+        let releasing = runtime.spawn(move || (0..FIBERS).for_each(|_| send.send(()).unwrap()));
+        for fiber in blocked.into_iter().chain([releasing]) {
             fiber.join().unwrap();
         }
-        releasing.join().unwrap();
+        drop(taken);
     });
 }

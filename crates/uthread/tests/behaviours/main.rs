@@ -124,6 +124,7 @@ mod own_tls_faults;
 mod stack_trimming;
 mod stealing;
 mod stuck_workers;
+mod taken_workers;
 mod timers;
 
 // Last, beside each other: what takes turns or time is disturbed by what needs many threads.
@@ -243,6 +244,7 @@ const MODULES: &[harness::Module] = &modules![
     migration,
     overflow,
     foreign_blocking,
+    taken_workers,
     context,
     own_tls,
     own_tls_faults,

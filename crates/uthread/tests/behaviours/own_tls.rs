@@ -51,7 +51,13 @@ thread_local! {
     static LIST: RefCell<Vec<usize>> = RefCell::default();
 }
 
-/// Runs so many fibers at once that they change workers.
+/// Keeps the calling fiber's thread so long that its worker goes on with the other fibers on
+/// another one.
+fn move_worker() {
+    thread::sleep(Duration::from_millis(3));
+}
+
+/// Runs many fibers at once.
 fn in_many(place: Place, action: impl Fn(usize) + Sync) {
     place.run(|| {
         scope(|scope| {
@@ -72,6 +78,9 @@ fn values_are_the_fibers_and_borrowed_across_moves(place: Place) {
             LIST.with_borrow_mut(|list| {
                 for round in 0..ROUNDS {
                     list.push(round);
+                    if number == 2 * round {
+                        move_worker();
+                    }
                     yield_now();
                     assert_eq!((list.len(), NUMBER.get()), (round + 1, number));
                     let has_moved = gettid() != first;
@@ -81,7 +90,7 @@ fn values_are_the_fibers_and_borrowed_across_moves(place: Place) {
         });
         moved.load(Ordering::Relaxed) > 0
     };
-    // The scheduler chooses which fibers move.
+    // The monitor decides when a worker moves.
     eventually("a fiber moves with what it has borrowed", borrow_in_many);
 }
 
@@ -335,7 +344,9 @@ fn a_guard_of_standard_output_moves_with_its_fiber(place: Place) {
     // The lock is reentrant: its owner is the thread, by the address of a thread-local.
     place.run(|| {
         let mut guard = io::stderr().lock();
-        for _ in 0..ROUNDS {
+        drop(spawn(|| sleep(HANG)));
+        for _ in 0..5 {
+            move_worker();
             yield_now();
             guard.flush().unwrap();
             drop(io::stderr().lock());
@@ -347,6 +358,7 @@ fn a_panic_moves_with_its_fiber(place: Place) {
     struct Yields;
     impl Drop for Yields {
         fn drop(&mut self) {
+            move_worker();
             for _ in 0..ROUNDS {
                 yield_now();
                 assert!(thread::panicking());
@@ -355,7 +367,7 @@ fn a_panic_moves_with_its_fiber(place: Place) {
     }
     in_many(place, |number| {
         assert!(!thread::panicking());
-        if number % 2 == 0 {
+        if number % 8 == 0 {
             let unwound = std::panic::catch_unwind(|| {
                 let _yields = Yields;
                 std::panic::resume_unwind(Box::new(number));

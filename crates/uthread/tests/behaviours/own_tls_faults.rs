@@ -4,6 +4,8 @@
 use std::ffi::{CString, c_int, c_void};
 use std::mem;
 use std::process::Command;
+use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tempfile::tempdir;
@@ -12,14 +14,15 @@ use crate::harness::behaviours;
 use crate::harness::child::{alone, run_alone};
 use crate::harness::place::Place;
 use crate::own_tls::WITH_OWN_TLS;
-use crate::support::HOUR;
 use crate::support::users::{become_ordinary_user, forbid_threads};
+use crate::support::{HANG, HOUR};
 use uthread::{scope, sleep, spawn};
 
 behaviours![(
     WITH_OWN_TLS,
     [
         a_runtime_ends_where_no_thread_can_start,
+        a_shortage_of_threads_passes,
         variables_of_a_later_library_have_initial_values,
     ]
 )];
@@ -52,6 +55,45 @@ fn a_runtime_ends_where_no_thread_can_start(place: Place) {
         start_sleepers(&next);
         drop(next);
         become_ordinary_user();
+    });
+}
+
+/// Catches a worker that keeps its stuck thread although threads can start again.
+fn a_shortage_of_threads_passes(place: Place) {
+    const BLOCKED_MAX: usize = 10;
+    alone(|| {
+        become_ordinary_user();
+        let runtime = place.runtime_of(1);
+        // Blocks for all that are spawned below.
+        let all = Arc::new(Barrier::new(BLOCKED_MAX + 1));
+        let started = |_| {
+            let all = Arc::clone(&all);
+            runtime.spawn(move || _ = all.wait())
+        };
+        let started: Vec<_> = (0..=BLOCKED_MAX).map(started).collect();
+        started.into_iter().for_each(|fiber| fiber.join().unwrap());
+        let limit = getrlimit(Resource::Nproc);
+        forbid_threads();
+        let (send, receive) = mpsc::channel();
+        let receive = Arc::new(Mutex::new(receive));
+        let (begin, begun) = mpsc::channel();
+        let mut blocked = Vec::new();
+        while blocked.len() < BLOCKED_MAX {
+            let (begin, receive) = (begin.clone(), Arc::clone(&receive));
+            blocked.push(runtime.spawn(move || {
+                begin.send(()).unwrap();
+                receive.lock().unwrap().recv_timeout(HANG).unwrap();
+            }));
+            if begun.recv_timeout(Duration::from_millis(300)).is_err() {
+                break;
+            }
+        }
+        let count = blocked.len();
+        let releasing = runtime.spawn(move || (0..count).for_each(|_| send.send(()).unwrap()));
+        setrlimit(Resource::Nproc, limit).unwrap();
+        for fiber in blocked.into_iter().chain([releasing]) {
+            fiber.join().unwrap();
+        }
     });
 }
 

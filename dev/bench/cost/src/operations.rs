@@ -61,7 +61,7 @@ pub(crate) const ALL: &[Operation] = &[
 ];
 
 /// The operations that thread-local storage of its own for each fiber makes dearer.
-pub(crate) const OF_FIBERS: &[&str] = &["spawn", "park", "channel"];
+pub(crate) const OF_FIBERS: &[&str] = &["yield", "spawn", "park", "channel", "echo"];
 
 impl Operation {
     pub(crate) fn by_name(name: &str) -> Option<&'static Operation> {

@@ -8,9 +8,7 @@ use loom::thread;
 
 use crate::check;
 use crate::runtime::{Runtime, Worker};
-use crate::sched::idle::{Idle, Sleeper};
 use crate::sched::inbox::Inbox;
-use crate::substitutes::Ring;
 
 /// Bound for one worker and one or two pushers: three seconds at most.
 const PREEMPTIONS_MAX_OF_ONE: usize = 3;
@@ -286,37 +284,5 @@ fn two_results_of_one_worker_go_on_with_two() {
         ];
         runtime.complete(0, 2);
         runtime.finish(2, workers);
-    });
-}
-
-/// Catches mail for a benched worker that waits until the worker's own ring has something.
-#[test]
-fn a_resting_worker_takes_mail() {
-    check(PREEMPTIONS_MAX_OF_ONE, || {
-        let (idle, sleeper) = (Arc::new(Idle::default()), Arc::new(Sleeper::default()));
-        let (inbox, ring) = (Arc::new(Inbox::default()), Arc::new(Ring::default()));
-        let putting = {
-            let (idle, sleeper) = (Arc::clone(&idle), Arc::clone(&sleeper));
-            let (inbox, ring) = (Arc::clone(&inbox), Arc::clone(&ring));
-            thread::spawn(move || {
-                assert!(inbox.put(()).is_none());
-                if idle.claim_owner(&sleeper) {
-                    ring.wake();
-                }
-                // Nobody wakes it for work that others take.
-                assert!(!idle.wanted() && !idle.claim(&sleeper) && idle.all_busy());
-            })
-        };
-        let mut taken = 0;
-        while taken == 0 {
-            sleeper.begin_rest();
-            if !inbox.has_mail() {
-                ring.wait();
-            }
-            sleeper.end_rest();
-            assert!(sleeper.is_awake());
-            taken = inbox.take().len();
-        }
-        putting.join().unwrap();
     });
 }

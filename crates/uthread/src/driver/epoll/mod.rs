@@ -70,8 +70,6 @@ pub(crate) struct Epoll {
     gathered: ByPriority<Waiting<Operation<'static>>>,
     /// The priority of the operations that are started.
     priority: Priority,
-    /// `true` if other threads than the worker reap.
-    shared: bool,
     counts: Counts,
     /// Number of waits since the last poll for events.
     blind_waits: u32,
@@ -81,8 +79,6 @@ pub(crate) struct Epoll {
 /// The reaping end of one worker.
 pub(crate) struct EpollCompletions {
     core: Arc<Core>,
-    /// `true` if other threads than the worker reap.
-    shared: bool,
 }
 
 /// The state that both ends and the pool's threads share.
@@ -115,17 +111,17 @@ enum Progress {
     Waits(RawFd, Interest),
 }
 
-/// Creates a driver. `shared` is `true` if other threads than the worker reap its completions.
+/// Creates a driver.
 ///
 /// # Errors
 ///
 /// `EMFILE` if the process has no free descriptor; `ENOMEM` if the kernel has no memory.
-pub(crate) fn make(shared: bool) -> io::Result<Pair> {
-    let (driver, completions) = new(shared)?;
+pub(crate) fn make() -> io::Result<Pair> {
+    let (driver, completions) = new()?;
     Ok((Box::new(driver), Box::new(completions)))
 }
 
-fn new(shared: bool) -> io::Result<(Epoll, EpollCompletions)> {
+fn new() -> io::Result<(Epoll, EpollCompletions)> {
     let eventfd = Eventfd::new()?;
     let epoll = Arc::new(standard::avoid(epoll::create(CreateFlags::CLOEXEC)?)?);
     events::listen(epoll.as_fd(), eventfd.as_fd(), WAKE_UP)?;
@@ -144,13 +140,11 @@ fn new(shared: bool) -> io::Result<(Epoll, EpollCompletions)> {
     });
     let completions = EpollCompletions {
         core: Arc::clone(&core),
-        shared,
     };
     let driver = Epoll {
         core,
         gathered: ByPriority::default(),
         priority: Priority::Normal,
-        shared,
         counts: Counts::default(),
         blind_waits: 0,
         send_batcher: SendBatcher::new(GATHERED_SEND_TIME_MIN),
@@ -219,8 +213,7 @@ impl Driver for Epoll {
 
     #[allow(unsafe_code, reason = "the contract's")]
     unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
-        if !self.shared
-            && let Operation::Socket(SocketOperation::Send(send)) = operation
+        if let Operation::Socket(SocketOperation::Send(send)) = operation
             && self.send_batcher.gathers(send.buffer.len(), Instant::now)
         {
             // SAFETY: promised by the caller.
@@ -243,17 +236,12 @@ impl Driver for Epoll {
                 self.counts.submissions += 1;
                 Start::Done(result)
             }
-            Progress::Waits(fd, interest) if !self.shared => {
+            Progress::Waits(fd, interest) => {
                 self.counts.submissions += 1;
                 // SAFETY: promised by the caller.
                 let waiting = unsafe { Waiting::new(NonNull::from(operation).cast(), token) };
                 state.interests.wait(fd, interest, waiting);
                 Start::Pending
-            }
-            Progress::Waits(..) => {
-                drop(state);
-                // SAFETY: promised by the caller.
-                unsafe { self.gather(operation, token) }
             }
         }
     }
@@ -309,9 +297,6 @@ impl Driver for Epoll {
 
 impl Completions for EpollCompletions {
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
-        if self.shared && !self.core.has_results() {
-            self.core.look(Some(Duration::ZERO));
-        }
         let returned = self.core.returned.take();
         let mut state = self.core.state();
         state.done.extend(returned);
@@ -323,8 +308,7 @@ impl Completions for EpollCompletions {
     }
 
     fn is_empty(&mut self) -> bool {
-        let has_events = || self.shared && events::is_ready(self.core.epoll.as_fd());
-        !(self.core.has_results() || has_events())
+        !self.core.has_results()
     }
 }
 

@@ -46,7 +46,7 @@ struct Both {
 
 impl Both {
     fn new() -> Both {
-        let (driver, completions) = super::new(false).unwrap();
+        let (driver, completions) = super::new().unwrap();
         Both {
             driver,
             completions,

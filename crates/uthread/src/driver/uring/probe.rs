@@ -49,7 +49,7 @@ const FEATURES: [Question; 16] = [
         "interrupting task work",
         Usage::Used,
         "another driver",
-        |_| setup::ring(setup::SHARED).is_ok(),
+        |_| setup::ring(setup::ANY).is_ok(),
     ),
     (
         "kernel polling (SQPOLL)",

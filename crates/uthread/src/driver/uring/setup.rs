@@ -60,9 +60,8 @@ impl fmt::Display for Mode {
 
 /// The modes of a ring whose completions only the worker reaps.
 pub(super) const OWN: &[Mode] = &[Mode::Deferred, Mode::Cooperative, Mode::Interrupting];
-/// The modes of a ring whose completions others reap while the worker computes: the kernel has to
-/// interrupt the worker.
-pub(super) const SHARED: &[Mode] = &[Mode::Interrupting];
+/// The modes of a ring that several threads use, one after another.
+pub(super) const ANY: &[Mode] = &[Mode::Cooperative, Mode::Interrupting];
 
 /// Locked memory is released slightly after its ring was closed: the number of attempts to create a
 /// ring for which there is no memory, and the pause between them.
@@ -80,8 +79,8 @@ impl Mode {
 /// The options of a runtime for its rings.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Options {
-    /// `true` if completions arrive without the worker, for others to reap.
-    pub(crate) shared: bool,
+    /// `true` if the ring may be used by one thread after another.
+    pub(crate) moves: bool,
     /// How long a kernel thread polls for submissions before it sleeps, if there is to be one.
     pub(crate) kernel_polling: Option<Duration>,
     /// `true` if devices are polled for completions.
@@ -105,7 +104,7 @@ pub(super) fn ring_for(options: Options) -> io::Result<Made> {
             Err(errno) => refusal = Some(errno.into()),
         }
     }
-    let (ring, mode) = ring(if options.shared { SHARED } else { OWN })?;
+    let (ring, mode) = ring(if options.moves { ANY } else { OWN })?;
     Ok((ring, mode, refusal))
 }
 

@@ -37,12 +37,12 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The kernel thread goes to sleep at once, so that it is awake in some rounds and asleep in
 /// others.
 const POLLED: Options = Options {
-    shared: false,
+    moves: false,
     kernel_polling: Some(Duration::ZERO),
     io_polling: false,
 };
 
-/// Returns a ring of its own, one with shared completions, and one with kernel polling, as far as
+/// Returns a ring of its own, one that moves between threads, and one with kernel polling, as far as
 /// the kernel permits them.
 fn rings() -> Vec<(Uring, UringCompletions)> {
     let own = Options::default();
@@ -52,11 +52,8 @@ fn rings() -> Vec<(Uring, UringCompletions)> {
             Vec::new()
         }
         ring => {
-            let shared = Options {
-                shared: true,
-                ..own
-            };
-            vec![ring.unwrap(), new(shared).unwrap(), new(POLLED).unwrap()]
+            let moving = Options { moves: true, ..own };
+            vec![ring.unwrap(), new(moving).unwrap(), new(POLLED).unwrap()]
         }
     }
 }

@@ -33,9 +33,8 @@ use crate::sched::worker::{Worker, current};
 
 /// Returns a handle that wakes the caller from `park`.
 pub(crate) fn wake_handle() -> WakeHandle {
-    let reference = |worker: &Worker, fiber| worker.io.reference(&worker.queues, fiber);
-    match current::with_running(reference) {
-        Some(fiber) => WakeHandle::Fiber(fiber),
+    match running() {
+        Some(fiber) => WakeHandle::Fiber(fiber.reference()),
         None => threads::current().map_or_else(
             || WakeHandle::Thread(std::thread::current(), None),
             |context| context.wake_handle(),
@@ -55,7 +54,7 @@ pub(crate) fn is_caller(waiter: &WakeHandle) -> bool {
 
 /// Returns the current time of the clock that the caller's waits use.
 pub(crate) fn now() -> Instant {
-    current::with_fiber(|worker| worker.io.now()).unwrap_or_else(Instant::now)
+    current::with_present_running(|worker, _| worker.io.now()).unwrap_or_else(Instant::now)
 }
 
 /// Returns `begin + duration`, or a time that is practically never reached if the clock cannot

@@ -38,7 +38,8 @@ const SAMPLES_PER_THRESHOLD: u32 = 4;
 /// A sample costs some microseconds: at this interval sampling takes a percent of a CPU.
 const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
-/// A spare worker goes on for one that is stuck after one to two of these: within a millisecond.
+/// A spare thread goes on with a worker that is stuck after one to two of these: within a
+/// millisecond.
 const INTERVAL_WITH_SPARES: Duration = Duration::from_micros(500);
 
 /// Fibers that are handed to a worker that is stuck wait for two samples until another one is woken
@@ -151,7 +152,7 @@ impl fmt::Display for Stall {
         match self.cause {
             StallCause::Runs => Ok(()),
             _ if self.has_own_tls => {
-                formatter.write_str("; no other worker could go on for this one")
+                formatter.write_str("; no other thread could go on with its worker")
             }
             _ => formatter.write_str(
                 "; if a dependency blocks, call it in uthread::blocking, or set UTHREAD_OWN_TLS=1",
@@ -189,7 +190,7 @@ pub(crate) struct Monitor {
 struct Sample {
     switches: u64,
     since: Instant,
-    /// The CPU time that its thread had used then, if a spare worker may have to go on for it.
+    /// The CPU time that its thread had used then, if a spare thread may have to go on with it.
     cpu_time: Option<Duration>,
     /// How long the stall must last to be reported (again).
     report_after: Duration,
@@ -200,7 +201,7 @@ impl Monitor {
     /// Returns `None` if there is nothing to monitor.
     pub(crate) fn new(shared: Arc<Shared>, config: Config) -> Option<Monitor> {
         let is_asked_for = config.threshold.is_some() || config.delay_interval.is_some();
-        (is_asked_for || shared.has_other_workers()).then(|| Monitor {
+        (is_asked_for || shared.has_other_threads()).then(|| Monitor {
             shared,
             probes: Probes::new(config.delay_interval),
             config,
@@ -242,7 +243,7 @@ impl Monitor {
     pub(crate) fn take_turn(&mut self, now: Instant) -> (bool, Option<Instant>) {
         let shared = Arc::clone(&self.shared);
         let is_awake = self.sample(now);
-        shared.fill_places();
+        shared.spares.prepare();
         self.probes.send(&shared, now);
         (is_awake, self.trims.request(&shared, now))
     }
@@ -254,9 +255,9 @@ impl Monitor {
 
     fn interval_of_samples(&self) -> Duration {
         match self.config.threshold {
-            _ if self.shared.has_spares() => INTERVAL_WITH_SPARES,
+            _ if self.shared.spares.may_be() => INTERVAL_WITH_SPARES,
             _ if self.shared.is_migrating() => INTERVAL_MIN,
-            Some(threshold) if !self.shared.has_other_workers() => {
+            Some(threshold) if !self.shared.has_other_threads() => {
                 (threshold / SAMPLES_PER_THRESHOLD).max(INTERVAL_MIN)
             }
             Some(threshold) => {
@@ -280,7 +281,7 @@ impl Monitor {
             let fresh = || Sample {
                 switches,
                 since: now,
-                cpu_time: (runs && shared.has_spares())
+                cpu_time: (runs && shared.spares.may_be())
                     .then(|| remote.cpu_time())
                     .flatten(),
                 report_after: self.config.threshold.unwrap_or(Duration::MAX),
@@ -298,10 +299,6 @@ impl Monitor {
             let duration = now.saturating_duration_since(sample.since);
             if !duration.is_zero() {
                 shared.relieve(index, now, sample.cpu_time);
-            }
-            if remote.duty.is_away() {
-                all_stall_since = None;
-                continue;
             }
             if hooks_run && let Some(threshold) = self.config.threshold {
                 sample.report_after = sample.report_after.max(duration.saturating_add(threshold));
@@ -339,7 +336,7 @@ impl Monitor {
         let shared = Arc::clone(&self.shared);
         let remote = shared.remote(index);
         let sample = &mut self.samples[index];
-        let look = || remote.task.get().and_then(|task| task.blocked());
+        let look = || remote.task.load().and_then(|task| task.blocked());
         let Some(observed) = Observation::observe(&remote.counters, sample.switches, look) else {
             return;
         };
@@ -348,8 +345,8 @@ impl Monitor {
             remote.counters.stalls.add(1);
         }
         #[cfg(feature = "backtrace")]
-        let backtrace = (remote.task.get().zip(observed.blocked))
-            .and_then(|(task, blocked)| StallBacktrace::capture(*task, blocked))
+        let backtrace = (remote.task.load().zip(observed.blocked))
+            .and_then(|(task, blocked)| StallBacktrace::capture(task, blocked))
             .filter(|_| observed.is_unchanged(&remote.counters));
         self.report(&Stall {
             worker: index,

@@ -39,7 +39,7 @@ impl Probes {
 }
 
 fn send_to(remote: &Remote) {
-    if remote.is_awake() && !remote.duty.is_away() && remote.delays_or_init().send() {
+    if remote.is_awake() && remote.delays_or_init().send() {
         remote.mail(Mail::Probe);
     }
 }

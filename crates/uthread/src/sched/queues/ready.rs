@@ -104,6 +104,7 @@ impl Ready {
     }
 
     /// Creates the queues of a worker whose ready fibers others may steal by the handle.
+    #[cfg(test)]
     pub(crate) fn stealable() -> (Ready, StealHandle) {
         let (next, queue) = (Arc::default(), Deque::new_fifo());
         let steal_handle = StealHandle {
@@ -276,17 +277,6 @@ impl Ready {
         // Fibers that must stay are few, and run first.
         next.or_else(|| self.staying.pop())
             .or_else(|| stealable.queue.pop())
-    }
-
-    /// Takes a normal fiber that may leave this worker, if fibers migrate.
-    pub(crate) fn pop_leaving(&self) -> Option<Started> {
-        let stealable = self.stealable.as_ref()?;
-        stealable.next.take().or_else(|| stealable.queue.pop())
-    }
-
-    /// Returns `true` if a fiber waits that has to stay.
-    pub(crate) fn has_staying(&self) -> bool {
-        !self.staying.is_empty()
     }
 
     /// Removes a fiber that only this worker may run. Returns `true` if it was in the queue.

@@ -12,6 +12,10 @@
 //! | [`reap_gate`] | whether other workers may reap its completions |
 //! | [`driver_cell`] | the driver of a worker |
 //! | [`local_or_shared`] | a value that a worker owns alone, or shares |
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 pub(crate) mod driver_cell;
 pub(crate) mod local_or_shared;
@@ -81,7 +85,7 @@ impl Reactor {
     }
 
     /// Keeps a fiber until it has ended.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit(&mut self, fiber: FiberRef) {
         fiber.control().live_index.set(self.live.len() as u32);
         tables::make_room(&mut self.live);
@@ -96,10 +100,6 @@ impl Reactor {
             moved.control().live_index.set(index);
         }
         ended
-    }
-
-    pub(crate) fn fiber(&self, fiber: Started) -> &FiberRef {
-        &self.live[fiber.control().live_index.get() as usize]
     }
 
     pub(crate) fn fibers(&self) -> impl Iterator<Item = &FiberRef> {

@@ -72,11 +72,6 @@ impl Idle {
         self.searching.load(Ordering::SeqCst) <= 0 && self.sleeping.load(Ordering::SeqCst) > 0
     }
 
-    /// Returns `true` if no worker sleeps or searches, as far as is known.
-    pub(crate) fn all_busy(&self) -> bool {
-        self.searching.load(Ordering::SeqCst) <= 0 && self.sleeping.load(Ordering::SeqCst) == 0
-    }
-
     /// Claims a sleeping worker, to be woken. It then counts as searching.
     pub(crate) fn claim(&self, sleeper: &Sleeper) -> bool {
         let claimed = sleeper.claim();
@@ -96,22 +91,13 @@ impl Idle {
 }
 
 impl Sleeper {
-    /// Returns `true` unless the worker sleeps or rests.
+    /// Returns `true` unless the worker sleeps.
+    #[allow(
+        dead_code,
+        reason = "the models, which include this file, do not call it"
+    )]
     pub(crate) fn is_awake(&self) -> bool {
         self.state.load(Ordering::SeqCst) == AWAKE
-    }
-
-    /// Announces a rest: a sleep that ends only for what this worker alone may take. The worker
-    /// does not count as searching, and must check all that once more.
-    pub(crate) fn begin_rest(&self) {
-        self.state.store(RESTING, Ordering::SeqCst);
-        // Pairs with the fence in `claim_owner`; see README.md.
-        fence(Ordering::SeqCst);
-    }
-
-    /// Ends a rest, which a waker may have ended before.
-    pub(crate) fn end_rest(&self) {
-        self.state.store(AWAKE, Ordering::SeqCst);
     }
 
     /// Decides between a waker and a worker that has woken up by itself: only one of them succeeds.

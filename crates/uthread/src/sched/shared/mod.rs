@@ -3,8 +3,8 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`remote`] | the part of a worker that others access |
-//! | [`replacement`] | replacing a worker that is stuck |
-//! | [`spares`] | workers that go on in place of those whose fibers block them |
+//! | [`spares`] | the threads that go on with a worker that was taken |
+//! | [`handover`] | taking a worker from a thread that is stuck |
 //! | [`idle`] | which workers sleep, and which are woken |
 //! | [`notifier`] | wakes the monitor |
 //! | [`mode`] | whether fibers migrate, and have thread-local storage of their own |
@@ -21,19 +21,18 @@ pub(crate) mod counters;
 pub(in crate::sched) mod dedicated;
 pub(crate) mod delays;
 mod gauge;
+pub(crate) mod handover;
 pub(crate) mod idle;
 pub(crate) mod mode;
 mod notifier;
 mod remote;
-mod replacement;
 pub(in crate::sched) mod runners;
 pub(crate) mod shortage;
-mod spares;
+pub(crate) mod spares;
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use std::{io, thread};
 
 use crossbeam_deque::{Injector, Worker as Deque};
 
@@ -73,11 +72,12 @@ pub(crate) struct Shared {
     pub(in crate::sched) spread: AtomicUsize,
     /// The workers that the runtime was built with.
     pub(in crate::sched) remotes: Vec<Arc<Remote>>,
-    pub(in crate::sched) spares: Spares<Remote, StartSpare>,
+    /// Used if fibers have thread-local storage of their own.
+    pub(crate) spares: Spares,
     pub(in crate::sched) mode: Mode,
     pub(in crate::sched) idle: Arc<Idle>,
-    /// The flags [`SHUT_DOWN`], [`JOINING`], [`ORDERED`] and [`AWAY`], in one word, so that one
-    /// test for all of them suffices.
+    /// The flags [`SHUT_DOWN`], [`JOINING`] and [`ORDERED`], in one word, so that one test for all
+    /// of them suffices.
     state: AtomicU8,
     pub(in crate::sched) shortage: Shortage,
     /// Set before [`ORDERED`].
@@ -113,16 +113,9 @@ const JOINING: u8 = 2;
 /// Set from the moment at which a fiber has a priority other than normal.
 const ORDERED: u8 = 4;
 
-/// Set while a worker is away.
-const AWAY: u8 = 8;
-
 /// How long a dropped runtime without progress waits for another thread to wake one of its fibers:
 /// a thread may hold a lock that a fiber needs to end.
 pub(in crate::sched) const STILL_TIME_MAX: Duration = Duration::from_secs(2);
-
-/// Starts the thread of a spare worker, with its index.
-pub(crate) type StartSpare =
-    Box<dyn Fn(usize, LocalEnds) -> io::Result<thread::JoinHandle<()>> + Send + Sync>;
 
 impl Shared {
     /// Creates the state, and the queues of each worker.
@@ -136,8 +129,7 @@ impl Shared {
         } = settings;
         let idle = Arc::new(Idle::default());
         let abandonment = Arc::new(Decision::default());
-        let only = workers == 1 && mode != Mode::OwnTls;
-        let remote = |_| Remote::new(&idle, &abandonment, mode, only);
+        let remote = |_| Remote::new(&idle, &abandonment, mode, workers == 1);
         let (remotes, queues) = (0..workers).map(remote).unzip();
         let shared = Shared {
             stacks: match mode {
@@ -151,7 +143,7 @@ impl Shared {
             spread: AtomicUsize::new(0),
             woken: Injector::new(),
             remotes,
-            spares: Spares::new(mode == Mode::OwnTls),
+            spares: Spares::default(),
             mode,
             idle,
             state: AtomicU8::new(0),
@@ -172,20 +164,21 @@ impl Shared {
     }
 
     pub(crate) fn remote(&self, index: usize) -> &Arc<Remote> {
-        match self.remotes.get(index) {
-            Some(remote) => remote,
-            None => self.spares.get(index - self.remotes.len()),
-        }
-    }
-
-    /// Returns all workers, with the spare ones that were started.
-    pub(in crate::sched) fn all(&self) -> impl Iterator<Item = &Arc<Remote>> {
-        self.remotes.iter().chain(self.spares.iter())
+        &self.remotes[index]
     }
 
     /// Returns `true` if a fiber may leave the worker that has started it.
     pub(crate) fn is_migrating(&self) -> bool {
-        self.mode != Mode::Staying
+        match self.mode {
+            Mode::Staying | Mode::OwnTls => false,
+            #[cfg(test)]
+            Mode::Migrating => true,
+        }
+    }
+
+    /// Returns `true` if there are several threads that run workers.
+    pub(in crate::sched) fn has_other_threads(&self) -> bool {
+        self.remotes.len() > 1 || self.spares.may_be()
     }
 
     /// Returns `true` if there is work that any worker may take.
@@ -196,7 +189,6 @@ impl Shared {
                 .remotes
                 .iter()
                 .any(|remote| remote.has_stealable_work())
-            || self.spares.may_be() && self.spares.iter().any(|remote| remote.has_stealable_work())
             || self
                 .prioritized()
                 .is_some_and(|prioritized| !prioritized.is_empty())
@@ -238,29 +230,15 @@ impl Shared {
         }
     }
 
-    /// Returns `true` if the runtime shuts down, if the workers order fibers, or if one is away.
+    /// Returns `true` if the runtime shuts down, or if the workers order fibers.
     pub(in crate::sched) fn is_unusual(&self) -> bool {
         // Relaxed: a caller that acts on it looks again.
-        self.state.load(Ordering::Relaxed) & (SHUT_DOWN | ORDERED | AWAY) != 0
+        self.state.load(Ordering::Relaxed) & (SHUT_DOWN | ORDERED) != 0
     }
 
-    /// Records whether a worker is away.
-    pub(in crate::sched) fn set_away(&self, is_any: bool) {
-        // Relaxed: a worker that has gone away without seeing it looks again in the next iteration
-        // of its loop.
-        if is_any {
-            self.state.fetch_or(AWAY, Ordering::Relaxed)
-        } else {
-            self.state.fetch_and(!AWAY, Ordering::Relaxed)
-        };
-    }
-
-    /// Returns the state of each worker that metrics show, the spare ones among them that have run
-    /// fibers.
+    /// Returns the state of each worker that metrics show.
     pub(crate) fn readings(&self) -> impl Iterator<Item = Reading<'_>> {
-        let spares = self.spares.iter();
-        let used = spares.filter(|remote| remote.counters.switches.get() > 0);
-        (self.remotes.iter().chain(used)).map(|remote| remote.reading())
+        self.remotes.iter().map(|remote| remote.reading())
     }
 
     /// Returns the number of fibers that any worker may take: new ones from outside the workers or
@@ -271,11 +249,9 @@ impl Shared {
         self.injector.len() + self.woken.len() + prioritized
     }
 
-    /// Returns the counters of each worker, the spare ones among them that have run fibers.
+    /// Returns the counters of each worker.
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counters> {
-        let spares = self.spares.iter();
-        let used = spares.filter(|remote| remote.counters.switches.get() > 0);
-        (self.remotes.iter().chain(used)).map(|remote| &remote.counters)
+        self.remotes.iter().map(|remote| &remote.counters)
     }
 
     /// Takes a new fiber from outside the workers.
@@ -419,13 +395,15 @@ impl Shared {
     pub(in crate::sched) fn stands_still(&self) -> bool {
         self.outside.load(Ordering::Relaxed) == 0
             && !self.has_stealable_work()
-            && self.all().all(|remote| remote.rests())
+            && self.remotes.iter().all(|remote| remote.rests())
             && self.all_dedicated_wait()
     }
 
     /// Counts a worker that has ended. The last one ends what no worker can take any more.
     pub(in crate::sched) fn record_worker_end(&self) {
-        if self.count_worker_end() {
+        // AcqRel: the last worker sees the fibers that the others have kept.
+        if self.ended.fetch_add(1, Ordering::AcqRel) + 1 == self.workers() {
+            self.spares.end();
             if let Some(runners) = &self.runners {
                 self.stacks.give(runners.end_all());
             }
@@ -435,13 +413,12 @@ impl Shared {
         }
     }
 
-    /// Returns the number of workers, with the spare ones that were started.
     pub(crate) fn workers(&self) -> usize {
-        self.remotes.len() + self.spares.len()
+        self.remotes.len()
     }
 
     pub(in crate::sched) fn is_anybody_awake(&self) -> bool {
-        self.all().any(|remote| remote.is_awake())
+        self.remotes.iter().any(|remote| remote.is_awake())
     }
 
     /// Returns `true` if started fibers may wait for the worker of a running fiber. New fibers do
@@ -468,7 +445,7 @@ impl Shared {
         };
         // Read before and after the queues, as a part may be queued or taken back in between.
         let before = parts();
-        let queued = self.all().map(|remote| remote.new_fibers());
+        let queued = self.remotes.iter().map(|remote| remote.new_fibers());
         let prioritized = self.prioritized().map_or(0, |queues| queues.new_fibers());
         let queued = self.injector.len() + queued.sum::<usize>() + prioritized;
         queued as u64 > before.max(parts()).cast_unsigned()
@@ -476,12 +453,12 @@ impl Shared {
 
     /// Returns the name of a live fiber, if it has one.
     pub(in crate::sched) fn name_of(&self, fiber: u64) -> Option<Box<str>> {
-        let mut remotes = self.all();
+        let mut remotes = self.remotes.iter();
         remotes.find_map(|remote| remote.name_of(fiber))
     }
 
     /// Wakes every worker, asleep or not.
     pub(in crate::sched) fn wake_all(&self) {
-        self.all().for_each(|remote| remote.wake());
+        self.remotes.iter().for_each(|remote| remote.wake());
     }
 }

@@ -3,15 +3,17 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::atomic::AtomicCell;
 
 use super::abandonment::Decision;
 use super::counters::Counters;
 use super::delays::Delays;
 use super::gauge::Gauge;
+use super::handover::Handover;
 use super::idle::{Idle, Sleeper};
 use super::mode::Mode;
-use super::spares::Duty;
 use crate::atomic::lock;
 use crate::driver::Wake;
 use crate::driver::native::blocked::Task;
@@ -20,13 +22,15 @@ use crate::sched::queues::inbox::Inbox;
 use crate::sched::queues::new_fibers::{NewFibers, NewFibersHandle};
 use crate::sched::queues::ready::{Ready, StealHandle};
 use crate::sched::reactor::Reactor;
-use crate::sched::reactor::driver_cell::SharedDriver;
 
 /// The ends of one worker's queues that only the worker itself uses.
 pub(crate) struct LocalEnds {
     pub(in crate::sched) new: NewFibers,
     pub(in crate::sched) ready: Ready,
 }
+
+/// CPU time without a switch after which a fiber computes for long.
+const COMPUTED: Duration = Duration::from_micros(300);
 
 /// The part of a worker that others access.
 pub(crate) struct Remote {
@@ -36,12 +40,12 @@ pub(crate) struct Remote {
     /// fences of the idle protocol let a last check see it; other readers only check once more.
     pub(in crate::sched) handed: AtomicUsize,
     pub(in crate::sched) sleeper: Sleeper,
-    pub(in crate::sched) duty: Duty,
     /// `true` while, at the end of its runtime, the worker has slept for long without an operation
     /// in flight or a timer.
     pub(in crate::sched) rests: AtomicBool,
     /// The worker's thread, once it runs.
-    pub(in crate::sched) task: OnceLock<Task>,
+    pub(in crate::sched) task: AtomicCell<Option<Task>>,
+    pub(in crate::sched) handover: Handover,
     pub(in crate::sched) counters: Counters,
     /// Number of ready fibers in the queues that only the worker accesses, while it runs.
     pub(in crate::sched) ready: Gauge,
@@ -58,11 +62,6 @@ pub(crate) struct Remote {
     pub(in crate::sched) steal_handle: Option<StealHandle>,
     /// If fibers migrate: its reactor.
     pub(in crate::sched) reactor: OnceLock<Arc<Mutex<Reactor>>>,
-    /// Where a fiber may block the worker's thread: its driver. Locked after the reactor.
-    pub(in crate::sched) driver: OnceLock<SharedDriver>,
-    /// There: `true` while the running fiber may have begun an operation and is still on its stack,
-    /// so that the operation must not end yet.
-    pub(in crate::sched) is_submitting: AtomicBool,
     /// The names, by id, of the fibers started by this worker that have one.
     names: Mutex<HashMap<u64, Box<str>>>,
 }
@@ -71,6 +70,8 @@ pub(crate) struct Remote {
 pub(crate) enum Mail {
     /// A fiber is ready that only this worker may run.
     Ready(Started),
+    /// A fiber has run without its worker, which was taken from it.
+    Alone(Started),
     /// A fiber may not wait any more, and this worker may hold an operation of it.
     Interrupt(FiberRef),
     /// A fiber is to start on this worker, unless another one has to [take it
@@ -116,8 +117,9 @@ impl Remote {
     ) -> (Arc<Remote>, LocalEnds) {
         let (new, handle) = NewFibers::new(only);
         let (ready, steal_handle) = match mode {
-            Mode::Staying => (Ready::local(), None),
-            _ => {
+            Mode::Staying | Mode::OwnTls => (Ready::local(), None),
+            #[cfg(test)]
+            Mode::Migrating => {
                 let (ready, steal_handle) = Ready::stealable();
                 (ready, Some(steal_handle))
             }
@@ -127,9 +129,9 @@ impl Remote {
             inbox: Inbox::default(),
             handed: AtomicUsize::new(0),
             sleeper: Sleeper::default(),
-            duty: Duty::default(),
+            handover: Handover::default(),
             rests: AtomicBool::new(false),
-            task: OnceLock::new(),
+            task: AtomicCell::new(None),
             counters: Counters::default(),
             ready: Gauge::default(),
             delays: OnceLock::new(),
@@ -139,8 +141,6 @@ impl Remote {
             has_ended: AtomicBool::new(false),
             steal_handle,
             reactor: OnceLock::new(),
-            driver: OnceLock::new(),
-            is_submitting: AtomicBool::new(false),
             names: Mutex::default(),
         };
         (Arc::new(remote), LocalEnds { new, ready })
@@ -193,8 +193,23 @@ impl Remote {
         let leaving = self.steal_handle.as_ref().map_or(0, |handle| {
             handle.queue.len() + usize::from(handle.next.load().is_some())
         });
-        let woken = self.inbox.count(|mail| matches!(mail, Mail::Ready(_)));
+        let woken = self
+            .inbox
+            .count(|mail| matches!(mail, Mail::Ready(_) | Mail::Alone(_)));
         self.ready.get() + leaving + woken
+    }
+
+    /// Returns the time for which the worker's thread has used a CPU, once it runs.
+    pub(in crate::sched) fn cpu_time(&self) -> Option<Duration> {
+        self.task.load()?.cpu_time()
+    }
+
+    /// Returns `true` if the thread has no CPU, so that another thread would have none either: it
+    /// is not blocked, and has not computed since it had used this time.
+    pub(in crate::sched) fn waits_for_cpu(&self, before: Option<Duration>) -> bool {
+        let used = before.and_then(|before| self.cpu_time()?.checked_sub(before));
+        used.is_none_or(|used| used < COMPUTED)
+            && self.task.load().is_none_or(|task| task.blocked().is_none())
     }
 
     /// Returns the delays of this worker's fibers, from the first probe on.

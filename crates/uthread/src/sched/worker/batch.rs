@@ -1,9 +1,11 @@
 //! A batch: the fibers that a worker runs between two looks at its driver, inbox and timers.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::Worker;
 use super::queues::pick::{NEW_FIBER_TURN, Starter};
+use super::running::Ran;
 use crate::driver::FLUSH_TIME_MAX;
 use crate::fiber::{FiberRef, Started};
 
@@ -19,26 +21,29 @@ pub(super) const BATCH_FIBERS: u64 = 64;
 const SHORT_TIME_MAX: Duration = FLUSH_TIME_MAX;
 
 impl Worker {
-    pub(super) fn run_batch(&self) {
+    /// Runs a batch. Returns the fiber that this thread ran when its worker was taken.
+    pub(super) fn run_batch(&self) -> ControlFlow<Started> {
         let next_staying = |worker: &Worker, new| worker.queues.next_staying(new, worker);
         let next_migrating = |worker: &Worker, new| worker.queues.next_migrating(new, worker);
         let ready = &self.queues.ready;
-        if ready.is_plain() && self.context.is_none() {
-            self.run_batch_of(next_staying, Worker::run_plain_fiber);
+        if ready.is_plain() && self.tls.is_some() {
+            self.run_batch_of(next_staying, Worker::run_fiber_with_own_storage)
+        } else if ready.is_plain() && self.context.is_none() {
+            self.run_batch_of(next_staying, Worker::run_plain_fiber)
         } else if ready.is_plain() {
-            self.run_batch_of(next_staying, Worker::run_fiber);
+            self.run_batch_of(next_staying, Worker::run_fiber)
         } else if ready.is_probed() {
-            self.run_probed_batch();
+            self.run_probed_batch()
         } else if ready.is_ordered() {
             debug_assert!(
                 !self.sleep.is_searching(),
                 "a worker must end its search before it runs what any worker may take"
             );
-            self.run_short_batch(|_| self.queues.next_by_priority(self));
+            self.run_short_batch(|_| self.queues.next_by_priority(self))
         } else if ready.has_spent() {
-            self.run_short_batch(|switch| self.queues.next_beside_spent(switch, self));
+            self.run_short_batch(|switch| self.queues.next_beside_spent(switch, self))
         } else {
-            self.run_batch_of(next_migrating, Worker::run_fiber);
+            self.run_batch_of(next_migrating, Worker::run_fiber)
         }
     }
 
@@ -48,8 +53,8 @@ impl Worker {
     fn run_batch_of(
         &self,
         next: impl Fn(&Worker, Option<Started>) -> Option<Started>,
-        run: impl Fn(&Worker, Started, u64) -> bool,
-    ) {
+        run: impl Fn(&Worker, Started, u64) -> Ran,
+    ) -> ControlFlow<Started> {
         let end = self.queues.remote.counters.switches.get();
         let end = end.wrapping_add(BATCH_FIBERS);
         loop {
@@ -68,18 +73,22 @@ impl Worker {
             let Some(fiber) = next(self, new) else {
                 break;
             };
-            if run(self, fiber, switch) && self.io.is_flush_due(&self.queues) {
-                break;
+            match run(self, fiber, switch) {
+                Ran::Quiet => {}
+                Ran::Alerted if self.io.is_flush_due(&self.queues) => break,
+                Ran::Alerted => {}
+                Ran::Alone(fiber) => return ControlFlow::Break(fiber),
             }
         }
         self.record_no_fiber();
+        ControlFlow::Continue(())
     }
 
     /// Runs a batch that ends after [`SHORT_TIME_MAX`], of the fibers that `next` takes for the
     /// switch of this number.
-    fn run_short_batch(&self, next: impl Fn(u64) -> Option<Started>) {
+    fn run_short_batch(&self, next: impl Fn(u64) -> Option<Started>) -> ControlFlow<Started> {
         self.shorten_batch();
-        self.run_in_turn(next);
+        self.run_in_turn(next)
     }
 
     /// Ends the batch after [`SHORT_TIME_MAX`].
@@ -89,23 +98,36 @@ impl Worker {
     }
 
     /// Runs the fibers that `next` takes for the switch of each number.
-    pub(super) fn run_in_turn(&self, next: impl Fn(u64) -> Option<Started>) {
+    pub(super) fn run_in_turn(
+        &self,
+        next: impl Fn(u64) -> Option<Started>,
+    ) -> ControlFlow<Started> {
         for _ in 0..BATCH_FIBERS {
             let switch = self.queues.remote.counters.switches.get().wrapping_add(1);
             let Some(fiber) = next(switch) else {
                 break;
             };
-            if self.run_fiber(fiber, switch) && self.io.is_flush_due(&self.queues) {
-                break;
+            match self.run_fiber(fiber, switch) {
+                Ran::Quiet => {}
+                Ran::Alerted if self.io.is_flush_due(&self.queues) => break,
+                Ran::Alerted => {}
+                Ran::Alone(fiber) => return ControlFlow::Break(fiber),
             }
         }
         self.record_no_fiber();
+        ControlFlow::Continue(())
     }
 }
 
 impl Starter for Worker {
     #[inline]
     fn start(&self, fiber: FiberRef) -> Option<Started> {
-        self.fibers.start(fiber, &self.queues, &self.io)
+        match self.fibers.start_at_once(fiber, &self.queues, &self.io) {
+            Ok(started) => Some(started),
+            Err(fiber) => {
+                self.restore_thread_pointer();
+                self.fibers.start_slowly(fiber, &self.queues, &self.io)
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The number of calls after which a fiber lets others run.
 
-use crate::tls::record;
+use crate::tls::record::{self, Record};
 
 /// Maximum number of calls of a fiber between two switches. A yield costs as much as one or two
 /// calls, and another fiber waits for a few microseconds at most.
@@ -17,6 +17,12 @@ const BYTES_OF_A_CALL: u32 = 2048;
 /// Resets the budget, as another fiber runs.
 pub(crate) fn renew() {
     set(CALLS_MAX);
+}
+
+/// Resets the budget of the fiber that has this record, as that runs.
+#[inline]
+pub(super) fn renew_in(record: &Record) {
+    record.calls_left.set(CALLS_MAX);
 }
 
 fn set(calls: i32) {

@@ -5,7 +5,6 @@
 )]
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,19 +12,13 @@ use super::io::Io;
 use super::queues::Queues;
 use super::{budget, current, panics};
 use crate::driver::{Driver, FLUSH_TIME_MAX, Start, Token};
-use crate::fiber::{FiberRef, Pause, Started};
+use crate::fiber::{Pause, Started};
 use crate::op::{CallResult, Operation};
 use crate::priorities::Priority;
 use crate::sched::reactor::Reactor;
 use crate::sched::reactor::operations::{CompletionSink, OperationId};
 
 impl Io {
-    /// Returns a reference to a fiber that may leave this worker, which runs it.
-    pub(in crate::sched) fn reference(&self, queues: &Queues, fiber: Started) -> FiberRef {
-        let home = fiber.control().home.get() as usize;
-        self.with_reactor(queues, home, |reactor| reactor.fiber(fiber).clone())
-    }
-
     /// Starts a call of the running fiber that ends after `timeout`.
     ///
     /// # Safety
@@ -71,10 +64,6 @@ impl Io {
                     let deadline = own.into_iter().chain(deadline).min();
                     let flush_within = driver.flush_within();
                     reactor.begin(fiber, resumes_first, deadline);
-                    if self.driver.is_shared() {
-                        // Under the lock of the driver: others must not submit the operation yet.
-                        queues.remote.is_submitting.store(true, Ordering::Relaxed);
-                    }
                     drop((driver, reactor));
                     if let Some(time) = flush_within {
                         self.flush_within(queues, time);
@@ -238,11 +227,12 @@ impl Io {
 /// Waits for a wake-up of the calling fiber, at most until the deadline. May return spuriously.
 pub(in crate::sched) fn park_deadline(running: Started, deadline: Instant) {
     let Some((worker, timer)) = current::with_fiber(|worker| {
-        let fiber = worker.io.reference(&worker.queues, running);
-        (
-            worker.queues.index,
-            worker.io.reactor.lock().wake_at(deadline, fiber),
-        )
+        let timer = worker
+            .io
+            .reactor
+            .lock()
+            .wake_at(deadline, running.reference());
+        (worker.queues.index, timer)
     }) else {
         return;
     };
@@ -261,9 +251,19 @@ pub(in crate::sched) fn park_deadline(running: Started, deadline: Instant) {
 #[allow(unsafe_code, reason = "leaving the fiber's stack")]
 pub(in crate::sched) fn suspend(running: Started, pause: Pause) {
     debug_assert_eq!(current::running(), Some(running));
-    if thread::panicking() {
-        panics::record_suspension(running);
+    let control = running.control();
+    let Some(record) = control.record() else {
+        if thread::panicking() {
+            panics::record_suspension(running);
+        }
+        // SAFETY: the caller is the running fiber.
+        return unsafe { control.suspend(pause) };
+    };
+    let outer = record.begin_call();
+    if record.worker().is_none() {
+        current::await_worker(record, control);
     }
     // SAFETY: the caller is the running fiber.
-    unsafe { running.control().suspend(pause) };
+    unsafe { control.suspend(pause) };
+    record.end_call(outer);
 }

@@ -5,31 +5,18 @@
     reason = "hot paths, whose instructions are counted"
 )]
 
-use std::ptr;
+use std::ptr::{self, NonNull};
 
-use super::{Worker, budget};
-use crate::fiber::{Started, kept};
+use super::Worker;
+use crate::fiber::{Control, Pause, Started, kept};
 use crate::stack::overflow::Victim;
-use crate::tls::record::{self, Record};
+use crate::tls::record::{self, Named, Record};
 
-/// Returns the worker of the calling thread, or null. Never inlined: an inlined copy would let the
-/// compiler keep a thread-local address across a switch.
-#[inline(never)]
-fn current() -> *const Worker {
-    record::with(|record| record.worker.get()).cast()
-}
-
-/// Returns the calling fiber, if the caller is a fiber on a worker. Never inlined, like
-/// [`current`].
+/// Returns the calling fiber, if the caller is a fiber on a worker. Never inlined: an inlined copy
+/// would let the compiler keep a thread-local address across a switch.
 #[inline(never)]
 pub(crate) fn running() -> Option<Started> {
     record::with(fiber_of)
-}
-
-/// Returns both [`current`] and [`running`].
-#[inline(never)]
-fn current_and_running() -> (*const Worker, Option<Started>) {
-    record::with(|record| (record.worker.get().cast(), fiber_of(record)))
 }
 
 #[allow(unsafe_code, reason = "a pointer without its type")]
@@ -38,8 +25,9 @@ fn fiber_of(record: &Record) -> Option<Started> {
     unsafe { Started::from_raw(record.fiber.get()) }
 }
 
-/// Sets the running fiber. Called by the loop of the worker, which stays on its thread. Always
-/// inlined: the address of the thread-local is in a register during the loop.
+/// Sets the running fiber. Called by the loop of the worker, which stays on its thread, whose own
+/// thread pointer is set. Always inlined: the address of the thread-local is in a register during
+/// the loop.
 #[inline(always)]
 pub(super) fn set_running(fiber: Option<Started>) {
     record::with(|record| {
@@ -49,26 +37,27 @@ pub(super) fn set_running(fiber: Option<Started>) {
     });
 }
 
-/// Records the running fiber, and the worker that runs it, in thread-local storage that is the
-/// fiber's own. Never inlined: an address of the worker's storage must not be used for it.
+/// Records the fiber that starts, and its worker, in thread-local storage that is the fiber's own,
+/// to which the thread pointer refers. Returns the record. Never inlined: an address of other
+/// storage must not be used for it.
 #[inline(never)]
-pub(super) fn record_in_fiber(worker: &Worker, fiber: Started) {
+pub(super) fn record_in_fiber(worker: &Worker, fiber: Started, pointer: usize) -> NonNull<Record> {
     record::with(|record| {
-        record.worker.set(ptr::from_ref(worker).cast());
+        record.name(ptr::from_ref(worker).cast());
         record.fiber.set(fiber.into_raw());
-    });
-    worker.fibers.lend_kept();
-    budget::renew();
+        record.pointer.set(pointer);
+        NonNull::from_ref(record)
+    })
 }
 
 /// Calls `action` while the calling thread is this worker.
-pub(crate) fn enter(worker: &Worker, action: impl FnOnce()) {
+pub(crate) fn enter<R>(worker: &Worker, action: impl FnOnce() -> R) -> R {
     let _leave = Leave(set_worker(worker));
-    action();
+    action()
 }
 
 fn set_worker(worker: *const Worker) -> *const Worker {
-    record::with(|record| record.worker.replace(worker.cast())).cast()
+    record::with(|record| record.name(worker.cast())).cast()
 }
 
 struct Leave(*const Worker);
@@ -82,17 +71,101 @@ impl Drop for Leave {
 /// Makes the calling thread a plain one until it ends, so that none of its calls use a worker. This
 /// includes the fiber that it runs, which must not return.
 pub(crate) fn leave_for_good() {
+    record::with(Record::begin_call);
     set_worker(ptr::null());
     set_running(None);
     kept::withdraw();
 }
 
-/// Calls `action` with the worker of the calling thread, if it is one.
+/// Calls `action`. Until it returns or unwinds, the worker is not taken from the calling fiber.
 #[inline]
-#[allow(unsafe_code, reason = "the worker lives as long as its thread runs it")]
+pub(in crate::sched) fn in_call<R>(action: impl FnOnce() -> R) -> R {
+    struct End {
+        record: &'static Record,
+        outer: bool,
+    }
+    impl Drop for End {
+        fn drop(&mut self) {
+            self.record.end_call(self.outer);
+        }
+    }
+    let record = own_record();
+    let _end = End {
+        record,
+        outer: record.begin_call(),
+    };
+    action()
+}
+
+/// Returns the record of the caller. A fiber with thread-local storage of its own takes it along
+/// when it suspends, and others stay on their thread.
+#[inline]
+#[allow(unsafe_code, reason = "a record without its lifetime")]
+fn own_record() -> &'static Record {
+    // SAFETY: the record lives as long as the caller, who alone uses the reference.
+    unsafe { record::own().as_ref() }
+}
+
+/// Waits until the calling fiber has its worker again, from which it was taken, if it was. Called
+/// in a call.
+#[cold]
+#[inline(never)]
+#[allow(unsafe_code, reason = "leaving the fiber's stack")]
+pub(super) fn await_worker(record: &Record, fiber: &Control) {
+    while record.named() == Named::Taken {
+        // SAFETY: the caller is the running fiber.
+        unsafe { fiber.suspend(Pause::Alone) };
+    }
+}
+
+/// Calls `action` with the worker of the calling thread, if it is one. A fiber whose worker was
+/// taken suspends first, to be handed back to it.
+#[inline]
 pub(crate) fn with_worker<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
-    // SAFETY: `enter` sets the pointer only while it borrows the worker on this thread.
-    unsafe { current().as_ref() }.map(action)
+    with_worker_of(own_record(), await_worker_of, action)
+}
+
+/// Calls `action` with the worker of the calling thread, if it is one. Never suspends the caller:
+/// one whose worker was taken has none.
+#[inline]
+pub(crate) fn with_present_worker<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
+    with_worker_of(own_record(), |_| (), action)
+}
+
+/// Calls `action` with the worker that the record names. If one was taken, calls `wait` first.
+#[inline(always)]
+#[allow(unsafe_code, reason = "the worker lives as long as its thread runs it")]
+fn with_worker_of<R>(
+    record: &Record,
+    wait: impl FnOnce(&Record),
+    action: impl FnOnce(&Worker) -> R,
+) -> Option<R> {
+    let outer = record.begin_call();
+    let worker = match record.worker() {
+        Some(worker) => worker,
+        None => {
+            wait(record);
+            match record.named() {
+                Named::Worker(worker) => worker.as_ptr().cast_const(),
+                Named::None | Named::Taken => {
+                    record.end_call(outer);
+                    return None;
+                }
+            }
+        }
+    };
+    // SAFETY: `enter` names the worker only while it borrows it on this thread.
+    let result = action(unsafe { &*worker.cast::<Worker>() });
+    record.end_call(outer);
+    Some(result)
+}
+
+#[cold]
+#[inline(never)]
+fn await_worker_of(record: &Record) {
+    if let Some(fiber) = fiber_of(record) {
+        await_worker(record, fiber.control());
+    }
 }
 
 /// Calls `action` with the worker of the calling fiber, if the caller is a fiber on a worker.
@@ -102,11 +175,17 @@ pub(crate) fn with_fiber<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
 
 /// Calls `action` with the calling fiber and its worker, if the caller is a fiber on a worker.
 #[inline]
-#[allow(unsafe_code, reason = "the worker lives as long as its thread runs it")]
 pub(crate) fn with_running<R>(action: impl FnOnce(&Worker, Started) -> R) -> Option<R> {
-    let (worker, fiber) = current_and_running();
-    // SAFETY: as in `with_worker`.
-    Some(action(unsafe { worker.as_ref() }?, fiber?))
+    let record = own_record();
+    let fiber = fiber_of(record)?;
+    with_worker_of(record, await_worker_of, |worker| action(worker, fiber))
+}
+
+/// Calls `action` like [`with_running`], but never suspends the caller.
+#[inline]
+pub(crate) fn with_present_running<R>(action: impl FnOnce(&Worker, Started) -> R) -> Option<R> {
+    let fiber = running()?;
+    with_present_worker(|worker| action(worker, fiber))
 }
 
 /// Reports the running fiber to the overflow handler if the address is in its guard page.

@@ -13,12 +13,12 @@ use super::panics::Panics;
 use super::queues::Queues;
 use super::runner_store::RunnerStore;
 use crate::fiber::{
-    Cancelled, Destination, Destinations, Fiber, FiberRef, Finish, Identity, Payload, Runner,
+    Cancelled, Destination, Destinations, Fiber, FiberRef, Finish, Identity, Kept, Payload, Runner,
     Scheduler, Started,
 };
 use crate::sched::reactor::Reactor;
-use crate::sched::shared::mode::Mode;
 use crate::sched::shared::shortage::Refused;
+use crate::tls::record::Record;
 
 pub(super) struct Fibers {
     /// The references of the fibers that start here to their scheduler.
@@ -39,13 +39,21 @@ impl Fibers {
         }
     }
 
-    /// Gives a new fiber a stack and a scheduler. If there is no memory for a stack, the fiber ends
-    /// without having run; it is returned if it can do so now.
+    /// Gives a new fiber a stack and a scheduler, unless it needs what few fibers do: it is returned
+    /// then, to be [started slowly](Fibers::start_slowly).
     ///
-    /// All that few fibers need is in another function, so that this one calls none, and saves no
-    /// registers.
+    /// Calls no other function, and so saves no registers, nor accesses thread-locals.
+    ///
+    /// # Errors
+    ///
+    /// The fiber.
     #[inline]
-    pub(super) fn start(&self, fiber: FiberRef, queues: &Queues, io: &Io) -> Option<Started> {
+    pub(super) fn start_at_once(
+        &self,
+        fiber: FiberRef,
+        queues: &Queues,
+        io: &Io,
+    ) -> Result<Started, FiberRef> {
         let control = fiber.control();
         if !control.has_rare()
             && control.limits.is_empty()
@@ -57,12 +65,19 @@ impl Fibers {
         {
             queues.remote.counters.fibers.add(1);
             let scheduler = self.destinations.take();
-            return Some(start_at(fiber, runner, scheduler, queues, &mut reactor));
+            return Ok(start_at(fiber, runner, scheduler, queues, &mut reactor));
         }
-        self.start_slowly(fiber, queues, io)
+        Err(fiber)
     }
 
-    fn start_slowly(&self, fiber: FiberRef, queues: &Queues, io: &Io) -> Option<Started> {
+    /// Gives a new fiber a stack and a scheduler. If there is no memory for a stack, the fiber ends
+    /// without having run; it is returned if it can do so now.
+    pub(super) fn start_slowly(
+        &self,
+        fiber: FiberRef,
+        queues: &Queues,
+        io: &Io,
+    ) -> Option<Started> {
         current::set_running(None);
         let control = fiber.control();
         let runner = match control.take_reserved() {
@@ -117,12 +132,7 @@ impl Fibers {
     ) -> Started {
         let payload: Payload = Box::new(format!("uthread: no stack for a fiber: {error}"));
         fiber.control().refuse(payload);
-        let started = self.start_on(fiber, runner, queues, io);
-        if queues.shared.mode == Mode::OwnTls && started.control().thread_pointer().is_none() {
-            // Its thread-local storage is the worker's.
-            started.control().set_stays_on(Some(queues.index as u32));
-        }
-        started
+        self.start_on(fiber, runner, queues, io)
     }
 
     /// Starts a fiber that waits for a stack to end on, if there are both.
@@ -143,6 +153,7 @@ impl Fibers {
     /// Takes back the runner of a fiber that has ended. If another fiber waits for its stack to end
     /// on, starts that.
     fn return_runner(&self, runner: Runner, queues: &Queues, io: &Io) {
+        queues.remote.handover.forget_record();
         if let Some((refused, runner)) = self.runners.give_back(runner) {
             let fiber = self.start_to_end(refused, runner, queues, io);
             queues.make_ready(fiber);
@@ -150,13 +161,23 @@ impl Fibers {
     }
 
     /// Removes a fiber that has ended, and takes its stack back.
-    ///
-    /// Like [`start`](Fibers::start), this calls nothing for most fibers, before it drops the
-    /// reference.
     pub(super) fn end(&self, fiber: Started, queues: &Queues, io: &Io, panics: &Panics) {
+        if !self.end_at_once(fiber, queues, io) {
+            self.end_slowly(fiber, queues, io, panics);
+        }
+    }
+
+    /// Removes a fiber that has ended like [`end`](Fibers::end). Returns `false` if more has to be
+    /// done than for most fibers.
+    ///
+    /// Like [`start_at_once`](Fibers::start_at_once), this calls nothing before it drops the
+    /// reference.
+    #[inline]
+    pub(super) fn end_at_once(&self, fiber: Started, queues: &Queues, io: &Io) -> bool {
         let control = fiber.control();
         if !queues.alerts.has(Alerts::PANICS)
             && !control.has_rare()
+            && !control.is_used_up()
             && let Some(room) = self.runners.room()
             && let Some(reactor) = io.reactor.local()
         {
@@ -164,9 +185,10 @@ impl Fibers {
             // Without a reserved stack, it is an ordinary one.
             room.fill(control.take_runner());
             let ended = reactor.borrow_mut().discharge(fiber);
-            return drop(ended);
+            drop(ended);
+            return true;
         }
-        self.end_slowly(fiber, queues, io, panics);
+        false
     }
 
     #[inline(never)]
@@ -212,15 +234,20 @@ impl Fibers {
     }
 
     /// Makes the calling thread, which is the worker's, keep what fibers leave for others.
-    pub(super) fn begin(&self) {
-        self.destinations.keep();
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`Destinations::keep`].
+    #[allow(unsafe_code, reason = "the contract's")]
+    pub(super) unsafe fn begin(&self, kept: &Kept) {
+        // SAFETY: by the caller's contract.
+        unsafe { self.destinations.keep(kept) };
     }
 
-    /// Lets the calling fiber, which has thread-local storage of its own, use what the worker
-    /// keeps.
+    /// Lets the fiber with this record use what the worker's thread keeps.
     #[inline(always)]
-    pub(super) fn lend_kept(&self) {
-        self.destinations.lend();
+    pub(super) fn lend_kept(&self, record: &Record) {
+        self.destinations.lend(record);
     }
 
     /// Gives away all that was kept for other fibers, as the worker ends.

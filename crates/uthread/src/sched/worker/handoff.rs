@@ -25,7 +25,7 @@ impl Shared {
     pub(in crate::sched) fn wake_one(&self) -> bool {
         if (self.workers() > 1 || !self.is_called_from_inside())
             && self.idle.wanted()
-            && let Some(remote) = self.all().find(|remote| remote.claim())
+            && let Some(remote) = self.remotes.iter().find(|remote| remote.claim())
         {
             remote.wake();
             return true;
@@ -35,7 +35,7 @@ impl Shared {
 
     /// Cancels the fibers of the calling worker, if it belongs to this runtime.
     pub(in crate::sched) fn cancel_fibers_here(&self) {
-        current::with_worker(|worker| {
+        current::with_present_worker(|worker| {
             if std::ptr::eq(worker.shared(), self) {
                 worker.io.cancel_fibers();
             }
@@ -44,7 +44,7 @@ impl Shared {
 
     /// Returns `true` if the caller is one of the workers, and so awake.
     pub(crate) fn is_called_from_inside(&self) -> bool {
-        current::with_worker(|worker| std::ptr::eq(worker.shared(), self)).unwrap_or(false)
+        current::with_present_worker(|worker| std::ptr::eq(worker.shared(), self)).unwrap_or(false)
     }
 }
 
@@ -94,7 +94,7 @@ impl Remote {
         if asleep {
             self.wake();
         }
-        current::with_worker(|worker| worker.queues.count_wake(asleep));
+        current::with_present_worker(|worker| worker.queues.count_wake(asleep));
         None
     }
 }
@@ -112,7 +112,8 @@ impl Scheduler for Remote {
         if self.abandonment.is_made() {
             cancel_abandoned(fiber);
         }
-        if current::with_worker(|worker| worker.queues.wake_own(self, fiber)) != Some(true) {
+        if current::with_present_worker(|worker| worker.queues.wake_own(self, fiber)) != Some(true)
+        {
             self.mail(Mail::Ready(fiber));
         }
     }
@@ -132,9 +133,7 @@ impl Scheduler for Shared {
         if self.is_abandoned() {
             cancel_abandoned(fiber);
         }
-        if let Some(index) = fiber.control().stays_on() {
-            self.remote(index as usize).mail(Mail::Ready(fiber));
-        } else if current::with_worker(|worker| worker.queues.wake_here(self, fiber)) != Some(true)
+        if current::with_present_worker(|worker| worker.queues.wake_here(self, fiber)) != Some(true)
         {
             self.queue_woken(fiber);
             self.wake_one();

@@ -17,12 +17,11 @@ use super::queues::Queues;
 use crate::atomic::lock;
 use crate::driver::{Driver, FLUSH_TIME_MAX, Pair, Token};
 use crate::sched::reactor::Reactor;
-use crate::sched::reactor::driver_cell::{DriverCell, SharedDriver};
+use crate::sched::reactor::driver_cell::DriverCell;
 use crate::sched::reactor::local_or_shared::LocalOrShared;
 
 pub(crate) struct Io {
-    /// Shared only where a fiber may block the worker's thread.
-    pub(super) driver: Arc<DriverCell>,
+    pub(super) driver: DriverCell,
     /// Its operations, timers and fibers. Locked before the driver.
     pub(super) reactor: LocalOrShared<Reactor>,
     schedule: PollSchedule,
@@ -39,12 +38,8 @@ impl Io {
         } else {
             LocalOrShared::Local(RefCell::new(reactor))
         };
-        let driver = DriverCell::new(driver, queues.shared.has_spares());
-        if driver.is_shared() {
-            let _ = queues.remote.driver.set(SharedDriver::new(&driver));
-        }
         Io {
-            driver,
+            driver: DriverCell::new(driver),
             reactor,
             schedule: PollSchedule::default(),
         }

@@ -10,13 +10,13 @@
 //!
 //! | module | contents |
 //! | --- | --- |
+//! | [`thread`] | the threads of workers |
 //! | [`fibers`] | starting and ending a fiber |
 //! | [`runner_store`] | stacks for its fibers |
 //! | [`hot_runners`] | those for the next ones |
 //! | [`batch`] | the fibers between two looks at the driver |
-//! | [`running`] | switching to a fiber, and where it goes afterwards |
-//! | [`bench`] | a worker that others have replaced |
 //! | [`search`] | an idle worker's search for fibers |
+//! | [`running`] | switching to a fiber, and where it goes afterwards |
 //! | [`sleep`] | announcing sleep, and waking up |
 //! | [`shutdown`] | the end of a worker |
 //! | [`trim`] | giving back what the stacks of waiting fibers do not use |
@@ -36,7 +36,7 @@
 //! Each part owns its state, and is given the other parts that it uses: the queues, which use none,
 //! most often. What the worker keeps is the loop, and the switch from fiber to fiber.
 //!
-//! The worker's state is touched by its own thread only: by the loop, or by the running fiber. What
+//! The worker's state is touched by its present thread only: by the loop, or by the running fiber. What
 //! other workers take from is in [`Remote`](super::shared::Remote) and, where fibers migrate, in
 //! its [`Reactor`](super::reactor::Reactor).
 #![allow(
@@ -46,7 +46,6 @@
 
 mod alerts;
 mod batch;
-mod bench;
 pub(in crate::sched) mod budget;
 pub(super) mod calls;
 pub(crate) mod current;
@@ -65,8 +64,10 @@ mod running;
 mod search;
 pub(super) mod shutdown;
 mod sleep;
+pub(crate) mod thread;
 mod trim;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 #[cfg(test)]
@@ -83,17 +84,16 @@ use self::shutdown::Ending;
 use self::sleep::Sleep;
 use super::shared::{LocalEnds, Mail, Shared};
 use crate::driver::Pair;
-use crate::driver::native::blocked::Task;
 use crate::driver::native::standard_error;
-use crate::fiber::AnyContext;
+use crate::fiber::{AnyContext, Started};
 use crate::pool::Pool;
-use crate::tls::Tls;
+use crate::tls::ThreadPointer;
 
 pub(crate) struct Worker {
     pub(super) queues: Queues,
     pub(super) io: Io,
     /// If fibers have thread-local storage of their own.
-    tls: Option<Tls>,
+    tls: Option<ThreadPointer>,
     /// If code of the program is called at each switch. Never set together with the field above.
     context: Option<Arc<dyn AnyContext>>,
     fibers: Fibers,
@@ -112,6 +112,8 @@ pub(crate) enum Tick {
     Sleep(Option<Duration>),
     /// The runtime is shut down, and this worker has nothing left.
     End,
+    /// The worker was taken from this thread, which ran this fiber.
+    Alone(Started),
 }
 
 /// The loop and the functions that it calls.
@@ -127,7 +129,11 @@ impl Worker {
         remote.set_waker(Some(driver.0.waker()?));
         shared.shortage.add(shared.stacks.take_reserve()?);
         let queues = Queues::new(index, shared, ends);
-        let tls = queues.shared.runners.is_some().then(Tls::of_worker);
+        let tls = queues
+            .shared
+            .runners
+            .is_some()
+            .then(ThreadPointer::of_thread);
         let context = queues.shared.context.clone();
         let io = Io::new(driver, &queues);
         let fibers = Fibers::new(&queues);
@@ -180,21 +186,10 @@ impl Worker {
         (Arc::as_ptr(&self.queues.shared).addr(), self.queues.index)
     }
 
-    /// Runs fibers until the runtime is shut down and nothing is left.
-    pub(crate) fn run(&self) {
-        let bomb = AbortOnUnwind;
-        self.queues.remote.task.get_or_init(Task::current);
-        self.fibers.begin();
-        let ready = self.queues.ready.lengths();
-        let read = || ready.sum();
-        let run = || current::enter(self, || self.run_to_end());
-        self.queues.remote.ready.lend(&read, run);
-        self.leave();
-        std::mem::forget(bomb);
-    }
-
     /// Returns the worker's resources at its end.
     pub(crate) fn leave(&self) {
+        self.queues.remote.handover.unbind();
+        self.queues.remote.ready.take_back();
         self.queues.remote.set_waker(None);
         self.queues.remote.inbox().close();
         self.io.reactor.lock().shut();
@@ -205,9 +200,9 @@ impl Worker {
         self.queues.shared.record_worker_end();
     }
 
-    fn run_to_end(&self) {
-        // A spare worker starts on the bench.
-        self.sit_out();
+    /// Runs the loop until the worker ends, or is taken from this thread. Returns the fiber of the
+    /// latter case.
+    fn run_to_end(&self) -> Option<Started> {
         loop {
             match self.tick() {
                 Tick::Again => {}
@@ -217,7 +212,8 @@ impl Worker {
                     }
                     self.wake_up();
                 }
-                Tick::End => break,
+                Tick::End => return None,
+                Tick::Alone(fiber) => return Some(fiber),
             }
         }
     }
@@ -244,11 +240,17 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn tick(&self) -> Tick {
         if self.look_around() {
-            self.run_batch();
-            Tick::Again
-        } else if self.search() {
-            Tick::Again
-        } else if self.ending.is_over(&self.queues, &self.io)
+            return match self.run_batch() {
+                ControlFlow::Continue(()) => Tick::Again,
+                ControlFlow::Break(fiber) => Tick::Alone(fiber),
+            };
+        }
+        match self.search() {
+            ControlFlow::Continue(true) => return Tick::Again,
+            ControlFlow::Continue(false) => {}
+            ControlFlow::Break(fiber) => return Tick::Alone(fiber),
+        }
+        if self.ending.is_over(&self.queues, &self.io)
             && self.queues.remote.inbox().close_if_empty()
         {
             self.sleep.end_search(&self.queues);
@@ -289,9 +291,6 @@ impl Worker {
         if self.queues.shared.is_shut_down() {
             self.ending.cancel_all(&self.queues, &self.io);
         }
-        if self.queues.remote.duty.is_away() {
-            self.settle();
-        }
         self.order_if_others_do();
         if let Some(prioritized) = self.queues.ready.prioritized() {
             prioritized.searches.set(self.sleep.is_searching());
@@ -325,6 +324,12 @@ impl Worker {
         for mail in self.queues.remote.inbox().take() {
             match mail {
                 Mail::Ready(fiber) => self.queues.make_ready_here(fiber),
+                Mail::Alone(fiber) => {
+                    if let Some(record) = fiber.control().record() {
+                        record.name(std::ptr::from_ref(self).cast());
+                    }
+                    self.queues.make_ready_here(fiber);
+                }
                 Mail::New(fiber) => {
                     self.queues.remote.count_handed_taken();
                     if let Some(fiber) = self.start(fiber) {

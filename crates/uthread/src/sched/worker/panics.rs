@@ -179,7 +179,7 @@ pub(crate) fn is_panicking() -> bool {
     fn is_own() -> bool {
         let panics =
             |worker: &Worker, running: Started| worker.panics.is_panicking(running.control());
-        current::with_running(panics).unwrap_or(true)
+        current::with_present_running(panics).unwrap_or(true)
     }
     thread::panicking() && is_own()
 }
@@ -189,20 +189,22 @@ pub(in crate::sched) static BEGUN: AtomicU32 = AtomicU32::new(0);
 
 /// Records that the caller starts to panic. Called by the panic hook.
 pub(crate) fn record_panic() {
-    current::with_running(|worker, running| worker.panics.record_start(running.control()));
+    current::with_present_running(|worker, running| worker.panics.record_start(running.control()));
 }
 
 /// Returns `true` if the calling fiber can be ended by unwinding it, and records the panic that
 /// begins; `None` if the caller is not a fiber on a worker.
 pub(in crate::sched) fn begin_unwinding() -> Option<bool> {
-    current::with_running(|worker, running| worker.panics.begin_unwinding(running.control()))
+    current::with_present_running(|worker, running| {
+        worker.panics.begin_unwinding(running.control())
+    })
 }
 
 /// Records that a fiber suspends while its thread panics. Called by the fiber when it is about to
 /// do so.
 #[cold]
 pub(in crate::sched) fn record_suspension(fiber: Started) {
-    let panics = current::with_fiber(|worker| {
+    let panics = current::with_present_running(|worker, _| {
         worker.queues.alerts.set(Alerts::PANICS, true);
         worker.panics.is_panicking(fiber.control())
     });

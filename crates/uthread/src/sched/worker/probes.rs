@@ -10,6 +10,7 @@
 //! that becomes ready waits as long as a probe, or less.
 
 use std::cell::RefCell;
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use super::Worker;
@@ -87,14 +88,6 @@ impl Probes {
         });
     }
 
-    /// Forgets the probes of a worker that others replace, as its ready fibers go to them.
-    pub(super) fn discard(&self, queues: &Queues) {
-        for _ in self.0.take() {
-            queues.remote.delays_or_init().discard();
-        }
-        self.announce(queues);
-    }
-
     fn announce(&self, queues: &Queues) {
         queues.ready.set_probed(!self.0.borrow().is_empty());
     }
@@ -103,17 +96,18 @@ impl Probes {
 impl Worker {
     /// Runs a batch while probes have places among the fibers.
     #[cold]
-    pub(super) fn run_probed_batch(&self) {
+    pub(super) fn run_probed_batch(&self) -> ControlFlow<Started> {
         let queues = &self.queues;
         if queues.ready.is_ordered() || queues.ready.has_spent() {
             self.shorten_batch();
         }
-        self.run_in_turn(|switch| self.next_beside_probes(switch));
+        self.run_in_turn(|switch| self.next_beside_probes(switch))?;
         if !queues.has_work() {
             self.probes.find_first(queues);
             self.probes.record_first(queues);
         }
         self.probes.announce(queues);
+        ControlFlow::Continue(())
     }
 
     /// Takes the fiber to run next, and records the probes in whose place it is.

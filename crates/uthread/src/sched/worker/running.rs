@@ -6,22 +6,122 @@
 
 use super::alerts::Alerts;
 use super::{Worker, budget, current};
-use crate::fiber::{AnyContext, Pause, Started};
-use crate::tls::Tls;
+use crate::fiber::{AnyContext, Control, Pause, Started};
+use crate::tls::{self, ThreadPointer};
+
+/// What has happened to the worker while a fiber ran.
+#[derive(Debug, Clone, Copy)]
+#[must_use = "a thread without its worker must not access it"]
+pub(crate) enum Ran {
+    /// There are no [`Alerts`].
+    Quiet,
+    /// There may be alerts.
+    Alerted,
+    /// It was taken, and this thread has none any more. The fiber is to be handed back to it.
+    Alone(Started),
+}
 
 impl Worker {
     /// Runs a fiber until it pauses or ends, in the switch of this number. The caller then
-    /// [records](Worker::record_no_fiber) that none runs. Returns `true` if there may be
-    /// [`Alerts`].
+    /// [records](Worker::record_no_fiber) that none runs.
     #[inline(always)]
-    pub(super) fn run_fiber(&self, fiber: Started, switch: u64) -> bool {
-        self.run_fiber_by(Worker::resume, fiber, switch)
+    pub(super) fn run_fiber(&self, fiber: Started, switch: u64) -> Ran {
+        match &self.tls {
+            Some(tls) => self.run_fiber_with_storage(tls, fiber, switch),
+            None => self.run_fiber_by(Worker::resume, fiber, switch),
+        }
     }
 
     /// Runs a fiber like [`run_fiber`](Worker::run_fiber), where fibers have neither thread-local
     /// storage of their own nor a context.
-    pub(super) fn run_plain_fiber(&self, fiber: Started, switch: u64) -> bool {
+    pub(super) fn run_plain_fiber(&self, fiber: Started, switch: u64) -> Ran {
         self.run_fiber_by(|_, fiber| resume(fiber), fiber, switch)
+    }
+
+    /// Runs a fiber like [`run_fiber`](Worker::run_fiber), where fibers have thread-local storage
+    /// of their own.
+    pub(super) fn run_fiber_with_own_storage(&self, fiber: Started, switch: u64) -> Ran {
+        let tls = self.tls.as_ref().expect("fibers have storage of their own");
+        self.run_fiber_with_storage(tls, fiber, switch)
+    }
+
+    /// Runs a fiber like [`run_fiber`](Worker::run_fiber), with its own thread-local storage. Its
+    /// thread pointer stays set if nothing else than a queue is accessed afterwards.
+    ///
+    /// The fiber may be alone when it leaves its stack: its worker runs on another thread. Nothing
+    /// of the worker is accessed then.
+    #[inline]
+    #[allow(unsafe_code, reason = "the thread pointer of a fiber")]
+    pub(super) fn run_fiber_with_storage(
+        &self,
+        tls: &ThreadPointer,
+        fiber: Started,
+        switch: u64,
+    ) -> Ran {
+        let control = fiber.control();
+        let Some(record) = control.record() else {
+            return self.run_new_fiber_with_storage(tls, fiber, switch);
+        };
+        self.count_switch(control, switch);
+        // SAFETY: the block belongs to the fiber, which this worker alone runs. Until the pointer
+        // is restored, the loop accesses thread-locals in functions that are not inlined.
+        unsafe { tls.load(record.pointer.get()) };
+        budget::renew_in(record);
+        self.fibers.lend_kept(record);
+        self.queues.remote.handover.set_record(record);
+        let (fiber, pause) = resume(fiber);
+        match pause {
+            Some(Pause::Alone) => return leave_alone(fiber),
+            Some(Pause::Yielded) if self.queues.alerts.is_empty() => {
+                self.queues.ready.push_staying(fiber);
+                return Ran::Quiet;
+            }
+            Some(Pause::Parked) if self.queues.alerts.is_empty() => {
+                if !fiber.control().token.settle_park() {
+                    self.queues.make_ready(fiber);
+                }
+                return Ran::Quiet;
+            }
+            Some(Pause::Submitted) if self.queues.alerts.is_empty() => return Ran::Quiet,
+            None if self.fibers.end_at_once(fiber, &self.queues, &self.io) => return Ran::Alerted,
+            _ => {}
+        }
+        tls.restore();
+        self.leave_settled(fiber, pause);
+        Ran::Alerted
+    }
+
+    /// Runs a fiber that has thread-local storage of its own for the first time; or one without,
+    /// for which there was no memory.
+    #[cold]
+    #[inline(never)]
+    #[allow(unsafe_code, reason = "the thread pointer of a fiber")]
+    fn run_new_fiber_with_storage(&self, tls: &ThreadPointer, fiber: Started, switch: u64) -> Ran {
+        let Some(pointer) = fiber.control().thread_pointer() else {
+            tls.restore();
+            self.queues.remote.handover.forget_record();
+            return self.run_fiber_by(|_, fiber| resume(fiber), fiber, switch);
+        };
+        // SAFETY: as in `run_fiber_with_storage`.
+        unsafe { tls.load(pointer.get()) };
+        let record = current::record_in_fiber(self, fiber, pointer.get());
+        fiber.control().set_record(record);
+        self.run_fiber_with_storage(tls, fiber, switch)
+    }
+
+    /// Sets the thread pointer of the worker's own thread.
+    #[inline]
+    pub(super) fn restore_thread_pointer(&self) {
+        if let Some(tls) = &self.tls {
+            tls.restore();
+        }
+    }
+
+    fn count_switch(&self, control: &Control, switch: u64) {
+        let counters = &self.queues.remote.counters;
+        counters.switches.set(switch);
+        counters.running.set(control.id().get());
+        counters.spawn_site.store(Some(control.spawn_site()));
     }
 
     #[inline(always)]
@@ -30,53 +130,33 @@ impl Worker {
         resume: impl Fn(&Worker, Started) -> (Started, Option<Pause>),
         fiber: Started,
         switch: u64,
-    ) -> bool {
-        let control = fiber.control();
-        let counters = &self.queues.remote.counters;
-        counters.switches.set(switch);
-        counters.running.set(control.id().get());
-        counters.spawn_site.store(Some(control.spawn_site()));
+    ) -> Ran {
+        self.count_switch(fiber.control(), switch);
         current::set_running(Some(fiber));
         budget::renew();
         let (fiber, pause) = resume(self, fiber);
         if pause == Some(Pause::Yielded) && self.queues.alerts.is_empty() {
             self.queues.ready.push_staying(fiber);
-            return false;
+            return Ran::Quiet;
         }
         self.leave_fiber(fiber, pause);
-        true
+        Ran::Alerted
     }
 
     /// Runs a fiber until it pauses, or returns `None` when it has ended; and the fiber.
     #[inline(always)]
     fn resume(&self, fiber: Started) -> (Started, Option<Pause>) {
-        match (self.tls, &self.context) {
-            (None, None) => resume(fiber),
-            (Some(tls), _) => self.resume_with(tls, fiber),
-            (None, Some(context)) => resume_in(&**context, fiber),
+        match &self.context {
+            None => resume(fiber),
+            Some(context) => resume_in(&**context, fiber),
         }
     }
 
-    /// Runs a fiber with its own thread-local storage. Never inlined: the loop must not compute the
-    /// address of a thread-local while the thread pointer is that of the fiber.
+    /// Takes a fiber that has left its stack on like [`leave_fiber`](Worker::leave_fiber). A
+    /// function of its own, so that the loop stays small.
     #[inline(never)]
-    #[allow(unsafe_code, reason = "the thread pointer of a fiber")]
-    fn resume_with(&self, tls: Tls, fiber: Started) -> (Started, Option<Pause>) {
-        let Some(pointer) = fiber.control().thread_pointer() else {
-            let left = resume(fiber);
-            self.queues.remote.record_left();
-            return left;
-        };
-        // SAFETY: the block belongs to the fiber, which this worker alone runs until it has left
-        // its stack.
-        let left = unsafe {
-            tls.with(pointer.get(), || {
-                current::record_in_fiber(self, fiber);
-                resume(fiber)
-            })
-        };
-        self.queues.remote.record_left();
-        left
+    fn leave_settled(&self, fiber: Started, pause: Option<Pause>) {
+        self.leave_fiber(fiber, pause);
     }
 
     /// Takes a fiber that has left its stack to where it waits, or to its end.
@@ -97,6 +177,7 @@ impl Worker {
 
     /// Records that the loop runs, and no fiber.
     pub(super) fn record_no_fiber(&self) {
+        self.restore_thread_pointer();
         current::set_running(None);
         self.queues.remote.counters.running.set(0);
     }
@@ -125,12 +206,6 @@ impl Worker {
         current::set_running(None);
         match resumed {
             Some(pause) => {
-                if self.queues.migrating {
-                    // The storage of one that ends without a block would not move with it.
-                    let shares = self.tls.is_some() && fiber.control().thread_pointer().is_none();
-                    let stays = shares.then_some(self.queues.index as u32);
-                    fiber.control().set_stays_on(stays);
-                }
                 self.hand_on(fiber, pause);
             }
             None => self.fibers.end(fiber, &self.queues, &self.io, &self.panics),
@@ -150,6 +225,7 @@ impl Worker {
             }
             // Its entry is submitted when the loop polls the driver next, not earlier.
             Pause::Submitted => {}
+            Pause::Alone => unreachable!("the thread of the fiber has no worker"),
             Pause::Abandoned => self.fibers.let_go(fiber, &self.queues, &self.io),
         }
     }
@@ -162,6 +238,17 @@ fn resume(fiber: Started) -> (Started, Option<Pause>) {
     // SAFETY: called by the loop, which has taken the fiber from a queue of started fibers, or from
     // where it waited after it had left its stack. A fiber is in one such place at a time.
     unsafe { fiber.control().resume() }
+}
+
+/// Restores the thread pointer of a thread without a worker, whose fiber has left its stack.
+#[cold]
+#[inline(never)]
+#[allow(unsafe_code, reason = "the thread pointer of the thread")]
+fn leave_alone(fiber: Started) -> Ran {
+    let record = fiber.control().record().expect("it has a record");
+    // SAFETY: the taker has stored the pointer of this thread.
+    unsafe { tls::restore(record.thread()) };
+    Ran::Alone(fiber)
 }
 
 /// Runs a fiber within its context.

@@ -1,19 +1,23 @@
 //! How a worker without work searches for fibers elsewhere: new ones and, if fibers migrate, ready
 //! ones and those whose operations have completed on a worker that is busy.
 
+use std::ops::ControlFlow;
+
 use super::Worker;
 use super::queues::pick::Starter;
+use super::running::Ran;
 use crate::fiber::Started;
 
 impl Worker {
-    /// Searches for fibers elsewhere. Runs one if it finds any.
-    pub(super) fn search(&self) -> bool {
+    /// Searches for fibers elsewhere. Runs one if it finds any, and returns `true`. Returns the
+    /// fiber that this thread ran when its worker was taken.
+    pub(super) fn search(&self) -> ControlFlow<Started, bool> {
         self.sleep.begin_search(&self.queues);
         if let Some(fiber) = self.take_started() {
             self.sleep.end_search(&self.queues);
             self.io.flush(&self.queues);
-            self.run_found(fiber);
-            return true;
+            self.run_found(fiber)?;
+            return ControlFlow::Continue(true);
         }
         let handed = || self.neighbors.take_handed(&self.queues, || self.io.now());
         let found = self.queues.take_new().or_else(handed);
@@ -25,7 +29,7 @@ impl Worker {
             }
             None => {
                 let Some(refused) = self.fibers.start_refused(&self.queues, &self.io) else {
-                    return false;
+                    return ControlFlow::Continue(false);
                 };
                 self.sleep.end_search(&self.queues);
                 self.io.flush(&self.queues);
@@ -33,9 +37,9 @@ impl Worker {
             }
         };
         if let Some(fiber) = started {
-            self.run_found(fiber);
+            self.run_found(fiber)?;
         }
-        true
+        ControlFlow::Continue(true)
     }
 
     /// Takes ready fibers from elsewhere. Returns one, and may queue others.
@@ -62,10 +66,13 @@ impl Worker {
             .or_else(|| self.neighbors.take_next(&self.queues))
     }
 
-    fn run_found(&self, fiber: Started) {
+    fn run_found(&self, fiber: Started) -> ControlFlow<Started> {
         self.queues.announce_rest();
         let switch = self.queues.remote.counters.switches.get().wrapping_add(1);
-        self.run_fiber(fiber, switch);
+        if let Ran::Alone(fiber) = self.run_fiber(fiber, switch) {
+            return ControlFlow::Break(fiber);
+        }
         self.record_no_fiber();
+        ControlFlow::Continue(())
     }
 }

@@ -19,11 +19,11 @@ const HUNG_UP: i32 = libc::POLLHUP as i32;
 
 /// Returns a ring that uses the flag, whether the kernel accepts it or not. `None` if this machine
 /// has no rings, or none with kernel polling.
-fn ring_with_flag(shared: bool) -> Option<(Uring, UringCompletions)> {
+fn ring_with_flag(moves: bool) -> Option<(Uring, UringCompletions)> {
     if rings().is_empty() {
         return None;
     }
-    let options = Options { shared, ..POLLED };
+    let options = Options { moves, ..POLLED };
     let (io, mode, refusal) = setup::ring_for(options).unwrap();
     if let Some(refusal) = refusal {
         eprintln!("left out: no kernel polling: {refusal}");

@@ -22,11 +22,17 @@ use crate::sched::worker::{Worker, budget, current};
 ///
 /// `EAGAIN` after `timeout`; `ECANCELED` or `ETIMEDOUT` if the caller may not wait; any other error
 /// with which the operation completes.
+pub(crate) fn perform(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
+    // From the start to the suspension, the fiber keeps its worker, which resumes it on completion.
+    current::in_call(|| perform_in_call(operation, timeout))
+}
+
+#[inline]
 #[allow(
     unsafe_code,
     reason = "the kernel gets pointers to memory that the operation borrows"
 )]
-pub(crate) fn perform(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
+fn perform_in_call(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
     let mut limits = CallLimits::Unchecked;
     loop {
         // SAFETY: if the call is pending, the fiber is suspended below until this very completion

@@ -6,19 +6,6 @@ use crate::fiber::{FiberRef, Started};
 use crate::sched::shared::Remote;
 
 impl Queues {
-    /// Gives the ready fibers that others may run to all workers, and wakes one if there are new
-    /// ones, too, which they steal.
-    pub(in crate::sched) fn give_away(&self) {
-        let mut has_any = !self.new.is_empty();
-        while let Some(fiber) = self.ready.pop_leaving() {
-            self.shared.queue_woken(fiber);
-            has_any = true;
-        }
-        if has_any {
-            self.wake_one();
-        }
-    }
-
     /// Takes fibers that were woken from outside the workers.
     pub(in crate::sched) fn take_in_woken(&self) {
         if let Some(queue) = self.ready.stealable_queue()

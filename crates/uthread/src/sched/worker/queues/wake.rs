@@ -4,18 +4,12 @@ use std::ptr;
 
 use super::Queues;
 use crate::fiber::Started;
-use crate::sched::shared::{Mail, Remote, Shared};
+use crate::sched::shared::{Remote, Shared};
 
 impl Queues {
     /// Appends a fiber that has left its stack to the ready fibers.
     #[inline]
     pub(in crate::sched) fn make_ready(&self, fiber: Started) {
-        if self.migrating
-            && let Some(index) = fiber.control().stays_on()
-        {
-            self.shared.remote(index as usize).mail(Mail::Ready(fiber));
-            return;
-        }
         self.ready.push(fiber);
     }
 
@@ -45,11 +39,11 @@ impl Queues {
         self.ready.push_next(fiber, switches);
     }
 
-    /// Queues a fiber before the other ready ones if it is to resume `first` and may leave its
-    /// worker, and behind them otherwise.
+    /// Queues a fiber before the other ready ones if it is to resume `first`, and behind them
+    /// otherwise.
     pub(in crate::sched) fn make_ready_as(&self, fiber: Started, first: bool) {
         let switches = self.remote.counters.switches.get();
-        if first && fiber.control().stays_on().is_none() && self.ready.has_no_next(switches) {
+        if first && self.ready.has_no_next(switches) {
             self.ready.push_next(fiber, switches);
         } else {
             self.make_ready(fiber);

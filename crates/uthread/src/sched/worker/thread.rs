@@ -1,0 +1,135 @@
+//! The threads of workers. Usually a thread runs one worker to its end. Where fibers have
+//! thread-local storage of their own, a worker can be [taken](super::super::shared::handover) from
+//! its thread, which then waits for another one.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{AbortOnUnwind, Worker, current};
+use crate::driver::native::blocked::Task;
+use crate::fiber::{Kept, Started};
+use crate::sched::shared::handover::Moved;
+use crate::sched::shared::{Mail, Shared};
+
+/// Runs a worker, as the main function of the thread on which it was created; then others that are
+/// handed over.
+#[allow(unsafe_code, reason = "a worker that changes its thread")]
+pub(crate) fn run(worker: Worker) {
+    let shared = Arc::clone(&worker.queues.shared);
+    let worker = NonNull::from(Box::leak(Box::new(worker)));
+    let kept = Box::default();
+    // SAFETY: the worker was created here.
+    unsafe { run_worker(&shared, worker, &kept) };
+    run_others(&shared, &kept);
+}
+
+/// Runs the workers that are handed over, as the main function of a spare thread.
+pub(crate) fn run_spare(shared: &Shared) {
+    run_others(shared, &Box::default());
+}
+
+#[allow(unsafe_code, reason = "a worker that changes its thread")]
+fn run_others(shared: &Shared, kept: &Kept) {
+    if !shared.spares.may_be() {
+        return;
+    }
+    while let Some(moved) = shared.spares.wait() {
+        // SAFETY: the worker was leaked by `run`, and this thread alone has it.
+        unsafe { run_worker(shared, moved.into_raw().cast(), kept) };
+    }
+}
+
+/// Runs a worker until it ends, or is taken from this thread.
+///
+/// # Safety
+///
+/// It is on the heap, and no other thread runs it.
+#[allow(unsafe_code, reason = "a worker that changes its thread")]
+unsafe fn run_worker(shared: &Shared, worker: NonNull<Worker>, kept: &Kept) {
+    let bomb = AbortOnUnwind;
+    // SAFETY: by the caller's contract. After it was taken, nothing accesses it.
+    let alone = unsafe { worker.as_ref() }.run(kept);
+    match alone {
+        // SAFETY: it has ended, and only this thread has it.
+        None => drop(unsafe { Box::from_raw(worker.as_ptr()) }),
+        Some(fiber) => {
+            kept.end();
+            shared.spares.add_thread();
+            let home = fiber.control().home.get() as usize;
+            shared.remote(home).mail(Mail::Alone(fiber));
+        }
+    }
+    std::mem::forget(bomb);
+}
+
+impl Worker {
+    /// Runs fibers until the runtime is shut down and nothing is left. Returns the fiber that this
+    /// thread ran when the worker was taken: nothing of the worker may be accessed then.
+    #[allow(unsafe_code, reason = "lengths without their lifetime")]
+    fn run(&self, kept: &Kept) -> Option<Started> {
+        self.queues.remote.task.store(Some(Task::current()));
+        // SAFETY: `leave` ends it, or the caller.
+        unsafe { self.fibers.begin(kept) };
+        // SAFETY: `leave` takes them back.
+        unsafe { self.queues.remote.ready.lend(self.queues.ready.lengths()) };
+        if let Some(tls) = &self.tls {
+            tls.bind();
+            let handover = &self.queues.remote.handover;
+            handover.bind(NonNull::from(self).cast(), tls.own());
+        }
+        let alone = current::enter(self, || self.run_to_end());
+        if alone.is_none() {
+            self.leave();
+        }
+        alone
+    }
+
+    /// Gives this worker to a spare thread, as its fiber, which is the caller, is about to block
+    /// its thread. Returns `false` if there is none.
+    pub(in crate::sched) fn stand_aside(&self, fiber: Started) -> bool {
+        let shared = Arc::clone(&self.queues.shared);
+        let remote = Arc::clone(&self.queues.remote);
+        let Some(record) = fiber.control().record() else {
+            return false;
+        };
+        if !shared.spares.reserve() {
+            return false;
+        }
+        self.io.flush(&self.queues);
+        let moved = remote.handover.give(record);
+        let is_moved = moved.is_some();
+        shared.spares.hand(moved);
+        is_moved
+    }
+}
+
+impl Shared {
+    /// Lets others go on with what waits for a worker that has not switched for long, since its
+    /// thread had used so much CPU time. Called by the monitor.
+    pub(in crate::sched) fn relieve(&self, index: usize, now: Instant, cpu_time: Option<Duration>) {
+        let remote = self.remote(index);
+        if self.is_migrating() && remote.has_something_waiting(now) || remote.has_handed() {
+            self.wake_one();
+        }
+        let others_wait = || self.others_wait_for(remote) || self.has_stealable_work();
+        if self.spares.may_be() && others_wait() && !remote.waits_for_cpu(cpu_time) {
+            self.take_over(index);
+        }
+    }
+
+    /// Takes a worker from its thread, and hands it to a spare one.
+    fn take_over(&self, index: usize) -> bool {
+        let mut is_reserved = false;
+        let reserve = || {
+            is_reserved = self.spares.reserve();
+            is_reserved
+        };
+        let moved: Option<Moved> = self.remote(index).handover.take(reserve);
+        let is_moved = moved.is_some();
+        if is_reserved {
+            self.spares.hand(moved);
+        }
+        is_moved
+    }
+}
