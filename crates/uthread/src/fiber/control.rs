@@ -24,7 +24,7 @@ use super::wake::WakeToken;
 use super::{Payload, Scheduler};
 use crate::stack::{Stack, cache};
 use crate::tls;
-use crate::tls::record::Record;
+use crate::tls::record::{Named, Record};
 
 /// Number of stack bytes prefetched before a fiber is resumed: the frames between a call of the
 /// crate and the switch, and the first frame of the caller.
@@ -493,6 +493,13 @@ impl Control {
             .record
             .get()
             .map(|record| unsafe { record.as_ref() })
+    }
+
+    /// Returns `true` if the fiber runs on a thread from which its worker was taken, or is on its
+    /// way back. Called by the loop of its worker.
+    pub(crate) fn runs_alone(&self) -> bool {
+        self.record()
+            .is_some_and(|record| record.named() == Named::Taken)
     }
 
     /// Sets the record in the fiber's own thread-local storage.

@@ -21,7 +21,8 @@ behaviours![(
         all_kinds_of_calls_go_on_when_workers_are_taken,
         spawned_fibers_end_when_workers_are_taken,
         a_panic_unwinds_a_fiber_whose_worker_was_taken,
-        a_fiber_whose_worker_was_taken_is_cancelled
+        a_fiber_whose_worker_was_taken_is_cancelled,
+        the_stack_of_a_fiber_whose_worker_was_taken_is_left_alone
     ]
 )];
 
@@ -189,5 +190,33 @@ fn a_fiber_whose_worker_was_taken_is_cancelled(place: Place) {
             }
         });
         assert_eq!(timed_out, Err::<(), _>(uthread::time::Elapsed));
+    });
+}
+
+fn the_stack_of_a_fiber_whose_worker_was_taken_is_left_alone(place: Place) {
+    const BYTES: usize = 64 << 10;
+
+    /// Blocks below what the fiber has used before.
+    #[inline(never)]
+    fn block_deeply() -> bool {
+        let on_the_stack = black_box([7_u8; BYTES]);
+        // A worker visits its fibers every second, and trims at the second visit.
+        thread::sleep(Duration::from_millis(3200));
+        black_box(&on_the_stack).iter().all(|byte| *byte == 7)
+    }
+
+    place.runtime_of(1).run(|| {
+        let fiber = spawn(|| {
+            yield_now();
+            block_deeply()
+        });
+        let ticking = spawn(|| {
+            loop {
+                sleep(LONG);
+            }
+        });
+        assert!(fiber.join().unwrap());
+        ticking.cancel();
+        assert!(ticking.join().is_err());
     });
 }

@@ -29,9 +29,11 @@ impl Worker {
         let end = reactor.suspended_max(self.queues.migrating);
         let mut next = first;
         while next < end.min(first + VISITED_MAX) && unused.len() < TRIMMED_MAX {
-            if let Some(fiber) = reactor.suspended(next, self.queues.migrating) {
-                // SAFETY: the caller is the loop, so no fiber of this worker runs. A fiber of
-                // another worker is not resumed before the reactor is unlocked.
+            if let Some(fiber) = reactor.suspended(next, self.queues.migrating)
+                && !fiber.runs_alone()
+            {
+                // SAFETY: the caller is the loop, so no fiber of this worker runs, unless it is
+                // alone. A fiber of another worker is not resumed before the reactor is unlocked.
                 let pages = unsafe { fiber.unused_stack() };
                 unused.extend(pages.filter(|pages| !pages.is_empty()));
             }
