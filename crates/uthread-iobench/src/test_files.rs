@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 use fastrand::Rng;
 use rustix::fs::{Advice, OFlags, fadvise, major, minor};
 use signal_hook::consts::SIGXFSZ;
-use uthread::fs::{AlignedBuffer, tempfile_in};
+use uthread::fs::AlignedBuffer;
 use uthread_report::results::Facts;
 use uthread_report::{Unavailable, tell};
 
@@ -56,8 +56,8 @@ impl TestFiles {
             .context("ignore SIGXFSZ")?;
         let mut files = Vec::new();
         for index in 0..count {
-            let file = tempfile_in(dir).map_err(|error| cannot("create a file in", dir, error))?;
-            let file = File::from(file);
+            let file = tempfile::tempfile_in(dir);
+            let file = file.map_err(|error| cannot("create a file in", dir, error))?;
             if index == 0 {
                 // Before a large file is written in vain.
                 check_direct(&file, dir)?;

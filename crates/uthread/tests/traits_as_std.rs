@@ -357,7 +357,6 @@ expect! {
     uthread::runtime::Stall: true true,
     uthread::fs::AlignedBuffer: true true,
     uthread::fs::Dir: true true,
-    uthread::fs::TempFile: true true,
     uthread::net::Keepalive: true true,
     uthread::net::TcpSocket: true true,
     uthread::net::unix::ReceivedFds: true true,

@@ -15,7 +15,8 @@ use crate::op::fs::OpenHow;
 /// or a bug.
 const RESOLUTIONS_MAX: usize = 8;
 
-/// An open directory. Paths opened beneath it cannot escape from it, whatever they contain.
+/// An open directory. Paths opened beneath it cannot escape from it, whatever they contain. Like
+/// [`File`], it is opened through the driver, and so are the files beneath it.
 ///
 /// ```
 /// use uthread::fs::{Dir, OpenOptions};

@@ -9,6 +9,17 @@
 //! `Path::read_dir`, are plain system calls and block the worker. For a slow disk or a network file
 //! system, call the functions of this module instead.
 //!
+//! Temporary files are those of the crate `tempfile`, created on a pool thread:
+//!
+//! ```
+//! use uthread::fs::File;
+//! use uthread::io::Write;
+//!
+//! let mut file = File::from(uthread::blocking(tempfile::tempfile)?);
+//! file.write_all(b"for a while")?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
 //! Two things differ from `std`, as the traits cannot be implemented here: `Arc<File>` does not
 //! implement `Read`, `Write` and `Seek` (use `&*file`), and `IsTerminal` is replaced by the method
 //! [`File::is_terminal`].
@@ -28,7 +39,6 @@ mod lock;
 mod lookup;
 mod options;
 mod read_dir;
-mod temporary;
 pub(crate) mod unix;
 
 pub use std::fs::{FileTimes, FileType, Metadata, Permissions, TryLockError};
@@ -48,4 +58,3 @@ pub use lookup::{canonicalize, exists, metadata, read_link, symlink_metadata};
 pub use options::OpenOptions;
 pub(crate) use options::kernel_path;
 pub use read_dir::{DirEntry, ReadDir, read_dir};
-pub use temporary::{TempFile, tempfile, tempfile_in};

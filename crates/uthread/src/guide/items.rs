@@ -9,9 +9,6 @@
 //! [`ReceivedFds`]: crate::net::unix::ReceivedFds
 //! [`fs`]: crate::fs
 //! [`Dir`]: crate::fs::Dir
-//! [`TempFile`]: crate::fs::TempFile
-//! [`tempfile`]: crate::fs::tempfile()
-//! [`tempfile_in`]: crate::fs::tempfile_in
 //! [`AlignedBuffer`]: crate::fs::AlignedBuffer
 //! [`os::unix::fs`]: crate::os::unix::fs
 //! [`io`]: crate::io

@@ -20,7 +20,6 @@
 //! [`net::serve`]: crate::net::serve
 //! [`net::TcpSocket`]: crate::net::TcpSocket
 //! [`fs::Dir`]: crate::fs::Dir
-//! [`fs::TempFile`]: crate::fs::TempFile
 //! [`fs::AlignedBuffer`]: crate::fs::AlignedBuffer
 //! [`ring`]: crate::ring
 //! [`join`]: crate::join()

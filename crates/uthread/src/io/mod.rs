@@ -23,7 +23,6 @@ pub(crate) mod stream;
 
 mod pipe;
 pub(crate) mod splice;
-mod tee;
 
 mod reentrant;
 mod stdin;
@@ -38,5 +37,4 @@ pub use pipe::{PipeReader, PipeWriter, pipe};
 pub use splice::{Splice, splice};
 pub use stdin::{Stdin, StdinLock, stdin};
 pub use stdout::{Stderr, StderrLock, Stdout, StdoutLock, stderr, stdout};
-pub use tee::tee;
 pub use terminal::IsTerminal;

@@ -148,8 +148,6 @@ fn calls_on_other_threads_are_refused(place: Place) {
             uthread::fs::canonicalize(".").err(),
             uthread::fs::create_dir("/missing/directory").err(),
             uthread::fs::remove_file("/missing/file").err(),
-            uthread::fs::tempfile().err(),
-            uthread::fs::TempFile::new().err(),
             uthread::net::TcpStream::connect("localhost:1").err(),
         ]
     });

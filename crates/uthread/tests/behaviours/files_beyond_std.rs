@@ -1,40 +1,26 @@
-//! Features of files that `std` does not have: disk allocation, direct I/O, and temporary files.
+//! Features of files that `std` does not have: disk allocation and direct I/O.
 
-use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Seek};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::Path;
 
-use crate::fixtures::mounted::Mounted;
 use crate::harness::place::Place;
-use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours, lacks};
+use crate::harness::{EVERYWHERE, behaviours, lacks};
 use crate::support::{errno, file_of, kind, pattern};
 use rustix::io::Errno;
-use tempfile::{NamedTempFile, tempdir};
-use uthread::fs::{self, AlignedBuffer, Allocation, File, OpenOptions, TempFile};
+use tempfile::NamedTempFile;
+use uthread::fs::{AlignedBuffer, Allocation, File, OpenOptions};
 
-behaviours![
-    (
-        EVERYWHERE,
-        [
-            room_is_given_and_taken,
-            blocks_are_taken_out_and_put_in,
-            impossible_allocations_are_refused,
-            aligned_memory_goes_past_the_page_cache,
-            where_there_is_no_way_past_the_page_cache_it_is_said,
-            a_file_without_a_name_is_gone_with_its_last_handle,
-            where_each_file_has_a_name_it_has_one_for_a_moment,
-            a_temporary_file_is_removed_when_it_is_dropped,
-            a_temporary_file_takes_the_place_of_another,
-            a_temporary_file_that_cannot_persist_is_removed
-        ]
-    ),
-    (
-        IN_FIBERS,
-        [a_temporary_file_of_a_cancelled_fiber_is_removed]
-    ),
-];
+behaviours![(
+    EVERYWHERE,
+    [
+        room_is_given_and_taken,
+        blocks_are_taken_out_and_put_in,
+        impossible_allocations_are_refused,
+        aligned_memory_goes_past_the_page_cache,
+        where_there_is_no_way_past_the_page_cache_it_is_said,
+    ]
+),];
 
 const BLOCK: u64 = 4096;
 
@@ -189,115 +175,4 @@ fn where_there_is_no_way_past_the_page_cache_it_is_said(place: Place) {
             .open("/proc/version");
         assert_eq!(kind(refused), ErrorKind::InvalidInput);
     });
-}
-
-fn is_empty(directory: &Path) -> bool {
-    std::fs::read_dir(directory).unwrap().next().is_none()
-}
-
-fn a_file_without_a_name_is_gone_with_its_last_handle(place: Place) {
-    place.run(|| {
-        let directory = tempdir().unwrap();
-        for file in [
-            fs::tempfile().unwrap(),
-            fs::tempfile_in(directory.path()).unwrap(),
-        ] {
-            (&file).write_all(b"text").unwrap();
-            let clone = file.try_clone().unwrap();
-            drop(file);
-            assert_eq!(contents(&clone), b"text");
-            let found = clone.metadata().unwrap();
-            assert_eq!((found.nlink(), found.mode() & 0o7777), (0, 0o600));
-        }
-        assert!(is_empty(directory.path()));
-        let nowhere = directory.path().join("missing");
-        assert_eq!(errno(fs::tempfile_in(&nowhere)), Errno::NOENT);
-        assert_eq!(errno(TempFile::new_in(&nowhere)), Errno::NOENT);
-    });
-}
-
-fn where_each_file_has_a_name_it_has_one_for_a_moment(place: Place) {
-    let queues = Mounted::new("mqueue", c"");
-    place.run(|| {
-        let file = fs::tempfile_in(queues.path()).unwrap();
-        // The names of other trials are there too: queues are the same wherever they are mounted.
-        assert_eq!(file.metadata().unwrap().nlink(), 0);
-    });
-}
-
-fn a_temporary_file_is_removed_when_it_is_dropped(place: Place) {
-    place.run(|| {
-        let directory = tempdir().unwrap();
-        let mut file = TempFile::new_in(directory.path()).unwrap();
-        let other = TempFile::new_in(directory.path()).unwrap();
-        assert_ne!(file.path(), other.path());
-        file.write_all(b"text").unwrap();
-        assert_eq!(fs::read(&file).unwrap(), b"text");
-        let found = std::fs::metadata(&file).unwrap();
-        assert_eq!(found.mode() & 0o7777, 0o600);
-        drop(file);
-        let unwound = catch_unwind(AssertUnwindSafe(move || {
-            let _other = other;
-            resume_unwind(Box::new("silent"));
-        }));
-        assert!(unwound.is_err() && is_empty(directory.path()));
-        // Somebody else has removed it: nothing more to do.
-        let file = TempFile::new_in(directory.path()).unwrap();
-        std::fs::remove_file(file.path()).unwrap();
-        drop(file);
-        assert!(
-            TempFile::new()
-                .unwrap()
-                .path()
-                .starts_with(std::env::temp_dir())
-        );
-    });
-}
-
-fn a_temporary_file_takes_the_place_of_another(place: Place) {
-    place.run(|| {
-        let directory = tempdir().unwrap();
-        let settings = directory.path().join("settings");
-        for text in ["old", "new"] {
-            let mut file = TempFile::new_in(directory.path()).unwrap();
-            file.write_all(text.as_bytes()).unwrap();
-            let kept = file.persist(&settings).unwrap();
-            assert_eq!(contents(&kept), text.as_bytes());
-            assert_eq!(std::fs::read_to_string(&settings).unwrap(), text);
-        }
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
-    });
-}
-
-fn a_temporary_file_that_cannot_persist_is_removed(place: Place) {
-    place.run(|| {
-        let (directory, other) = (tempdir().unwrap(), tempdir().unwrap());
-        for (path, expected) in [
-            (other.path(), Errno::ISDIR),
-            (Path::new("/proc/version"), Errno::XDEV),
-            (Path::new("/proc/missing/file"), Errno::NOENT),
-        ] {
-            let file = TempFile::new_in(directory.path()).unwrap();
-            assert_eq!(errno(file.persist(path)), expected, "{path:?}");
-            assert!(is_empty(directory.path()));
-        }
-    });
-}
-
-fn a_temporary_file_of_a_cancelled_fiber_is_removed(place: Place) {
-    let directory = tempdir().unwrap();
-    let (reader, _writer) = io::pipe().unwrap();
-    let reader = File::from(OwnedFd::from(reader));
-    let files = [(); 2].map(|()| TempFile::new_in(directory.path()).unwrap());
-    let runtime = place.runtime();
-    let to = directory.path().join("kept");
-    let fiber = place.spawn_waiting(&runtime, move || {
-        let [dropped, kept] = files;
-        assert_eq!(errno((&reader).read(&mut [0])), Errno::CANCELED);
-        drop(dropped);
-        assert_eq!(errno(kept.persist(to)), Errno::CANCELED);
-    });
-    drop(runtime);
-    fiber.join().unwrap();
-    assert!(is_empty(directory.path()));
 }

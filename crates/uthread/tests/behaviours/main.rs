@@ -57,7 +57,6 @@ mod net_urgent;
 mod send_file;
 mod serve;
 mod splice;
-mod tee;
 mod udp;
 mod udp_options;
 mod unix;
@@ -195,7 +194,6 @@ const MODULES: &[harness::Module] = &modules![
     send_file,
     serve,
     splice,
-    tee,
     directories,
     file_limits,
     files,

@@ -37,7 +37,7 @@ const fn words(fds: usize) -> usize {
 /// use uthread::net::UnixStream;
 ///
 /// let (ours, theirs) = UnixStream::pair()?;
-/// let file = uthread::fs::tempfile()?;
+/// let file = uthread::fs::File::open("Cargo.toml")?;
 /// ours.send_fds(b"two", &[file.as_fd(), file.as_fd()])?;
 /// let received = theirs.recv_fds(&mut [0; 100], 1)?;
 /// assert_eq!((received.bytes, received.fds.len()), (3, 1));
