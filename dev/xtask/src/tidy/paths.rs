@@ -10,12 +10,14 @@ pub(super) fn used_paths<'a>(code: &'a str, own: &[&'a str]) -> Vec<(usize, Vec<
     for (start, _) in code.match_indices("::") {
         let begin = code[..start].rfind(|c: char| !is_in_name(c));
         let begin = begin.map_or(0, |before| before + 1);
-        let within = own.len() + inline_modules(code, begin);
         let base = match &code[begin..start] {
             "crate" => Vec::new(),
             "self" => own.to_vec(),
             // Modules within the file have no names here, and count only as steps.
-            "super" => own.iter().copied().take(within.saturating_sub(1)).collect(),
+            "super" => {
+                let within = own.len() + inline_modules(code, begin);
+                own.iter().copied().take(within.saturating_sub(1)).collect()
+            }
             _ => continue,
         };
         let line = code[..begin].rsplit('\n').next().unwrap_or_default();
