@@ -16,6 +16,7 @@ use crate::harness::place::Place;
 use crate::own_tls::WITH_OWN_TLS;
 use crate::support::{FREE, HANG, limit_descriptors};
 use uthread::net::{TcpListener, TcpStream};
+use uthread::thread::park;
 use uthread::{Runtime, blocking, scope, shield, sleep, spawn, yield_now};
 
 behaviours![(
@@ -35,6 +36,7 @@ behaviours![(
         blocking_calls_hold_up_nobody,
         a_fiber_that_blocks_delays_the_end_of_its_runtime,
         fibers_that_block_are_replaced_until_their_runtime_has_ended,
+        a_runtime_that_ends_waits_for_a_fiber_that_blocks,
         no_descriptor_is_needed_to_go_on,
         no_more_workers_are_active_than_were_asked_for
     ]
@@ -360,6 +362,32 @@ fn fibers_that_block_are_replaced_until_their_runtime_has_ended(place: Place) {
     for fiber in blocking.into_iter().chain([releasing]) {
         fiber.join().unwrap();
     }
+}
+
+/// Catches a runtime that stands still for two seconds but for a fiber that runs without its
+/// worker, and abandons those that wait for this one.
+fn a_runtime_that_ends_waits_for_a_fiber_that_blocks(place: Place) {
+    const LONG: Duration = Duration::from_millis(2600);
+    let runtime = place.runtime_of(1);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let awaited = Arc::clone(&is_over);
+    let waiting = place.spawn_waiting(&runtime, move || {
+        shield(|| {
+            while !awaited.load(Ordering::Relaxed) {
+                park();
+            }
+        });
+    });
+    let thread = waiting.thread().clone();
+    let blocking = place.spawn_waiting(&runtime, move || {
+        let _ = catch_unwind(|| sleep(HANG));
+        thread::sleep(LONG);
+        is_over.store(true, Ordering::Relaxed);
+        thread.unpark();
+    });
+    drop(runtime);
+    blocking.join().unwrap();
+    waiting.join().unwrap();
 }
 
 fn no_descriptor_is_needed_to_go_on(place: Place) {

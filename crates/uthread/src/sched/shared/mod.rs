@@ -84,7 +84,7 @@ pub(crate) struct Shared {
     prioritized: OnceLock<Arc<SharedPrioritized>>,
     abandonment: Arc<Decision>,
     /// Number of fibers that wait for an event from outside the runtime: for calls on other
-    /// threads, or fibers of other runtimes.
+    /// threads, or fibers of other runtimes; or that run without their worker.
     pub(in crate::sched) outside: AtomicUsize,
     /// Abandoned fibers. Their joiners have to wait until no worker of this runtime runs.
     abandoned: Mutex<Vec<FiberRef>>,

@@ -69,6 +69,7 @@ mod trim;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 #[cfg(test)]
 use std::time::Instant;
@@ -325,6 +326,7 @@ impl Worker {
             match mail {
                 Mail::Ready(fiber) => self.queues.make_ready_here(fiber),
                 Mail::Alone(fiber) => {
+                    self.queues.shared.outside.fetch_sub(1, Ordering::Relaxed);
                     if let Some(record) = fiber.control().record() {
                         record.name(std::ptr::from_ref(self).cast());
                     }

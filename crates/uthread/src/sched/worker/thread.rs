@@ -4,6 +4,7 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{AbortOnUnwind, Worker, current};
@@ -78,6 +79,7 @@ impl Worker {
             let handover = &self.queues.remote.handover;
             handover.bind(NonNull::from(self).cast(), tls.own());
         }
+        self.queues.remote.counters.running.set(0);
         let alone = current::enter(self, || self.run_to_end());
         if alone.is_none() {
             self.leave();
@@ -98,9 +100,7 @@ impl Worker {
         }
         self.io.flush(&self.queues);
         let moved = remote.handover.give(record);
-        let is_moved = moved.is_some();
-        shared.spares.hand(moved);
-        is_moved
+        shared.hand_over(moved)
     }
 }
 
@@ -125,11 +125,18 @@ impl Shared {
             is_reserved = self.spares.reserve();
             is_reserved
         };
-        let moved: Option<Moved> = self.remote(index).handover.take(reserve);
+        let moved = self.remote(index).handover.take(reserve);
+        is_reserved && self.hand_over(moved)
+    }
+
+    /// Hands a worker over to the reserved thread, if it was taken. Returns `true` if it was.
+    fn hand_over(&self, moved: Option<Moved>) -> bool {
         let is_moved = moved.is_some();
-        if is_reserved {
-            self.spares.hand(moved);
+        if is_moved {
+            // What its fiber does may wake others. Relaxed: as for other such fibers.
+            self.outside.fetch_add(1, Ordering::Relaxed);
         }
+        self.spares.hand(moved);
         is_moved
     }
 }
