@@ -1,5 +1,5 @@
 //! Cancelling a fiber by its handle: its wait ends, with an error if the call can return one, and
-//! other fibers are not affected.
+//! other fibers are not affected, except those of its scopes.
 
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -12,11 +12,11 @@ use rustix::io::Errno;
 use uthread::net::TcpListener;
 use uthread::sync::{broadcast, mpmc, mpsc, oneshot, promise, watch};
 use uthread::thread::{Cancelled, is_cancelled, park};
-use uthread::{JoinHandle, blocking, join, scope, sleep, spawn, yield_now};
+use uthread::{JoinHandle, blocking, join, scope, sleep, spawn, try_scope, yield_now};
 
 use crate::harness::place::Place;
 use crate::harness::{Gap, IN_FIBERS, ON_ONE_WORKER, OUTSIDE, behaviours};
-use crate::support::{FREE, HOUR, pair};
+use crate::support::{FREE, HOUR, eventually, pair};
 
 behaviours![
     (
@@ -34,6 +34,8 @@ behaviours![
             a_socket_can_be_used_after_its_reader_was_cancelled,
             a_fiber_that_waits_for_another_is_unwound,
             fibers_of_a_scope_end_with_it,
+            fibers_spawned_in_a_cancelled_scope_end_with_it,
+            fibers_spawned_in_a_cancelled_try_scope_end_with_it,
             a_fork_ends_with_its_caller,
             a_scope_does_not_panic_for_a_child_that_was_cancelled,
             a_call_on_another_thread_ends_by_itself,
@@ -419,4 +421,55 @@ fn a_connection_that_comes_with_the_cancellation_is_not_lost(place: Place) {
         });
         assert_eq!(accepted.peer_addr().unwrap(), peer.local_addr().unwrap());
     });
+}
+
+/// Calls a function when it is dropped.
+struct AtEnd<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+fn fibers_spawned_in_a_cancelled_scope_end_with_it(place: Place) {
+    ends_when_cancelled(place, || {
+        scope(|scope| {
+            scope.spawn(move || {
+                let _late = AtEnd(|| drop(scope.spawn(|| sleep(HOUR))));
+                sleep(HOUR);
+            });
+            scope.spawn(move || {
+                let _ = panic::catch_unwind(|| sleep(HOUR));
+                drop(scope.spawn(|| sleep(HOUR)).join());
+            });
+        });
+    });
+}
+
+fn fibers_spawned_in_a_cancelled_try_scope_end_with_it(place: Place) {
+    ends_when_cancelled(place, || {
+        let _ = try_scope(|scope| {
+            scope.spawn(move || {
+                let _late = AtEnd(|| drop(scope.spawn(endless)));
+                endless()
+            });
+            Ok(())
+        });
+    });
+}
+
+fn endless() -> io::Result<()> {
+    sleep(HOUR);
+    Ok(())
+}
+
+/// Cancels a fiber that runs `body`, and checks that it ends.
+#[track_caller]
+fn ends_when_cancelled(place: Place, body: fn()) {
+    let runtime = place.runtime();
+    let cancelled = place.spawn_waiting(&runtime, body);
+    cancelled.cancel();
+    eventually("the fiber ends", || cancelled.is_finished());
+    assert!(cancelled.join().unwrap_err().is::<Cancelled>());
 }

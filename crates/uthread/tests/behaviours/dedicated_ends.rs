@@ -33,7 +33,7 @@ behaviours![
             dedicated_fibers_may_drop_their_runtime,
             dedicated_fibers_may_join_their_runtime,
             dedicated_fibers_may_abandon_their_runtime,
-            one_that_stands_still_is_abandoned,
+            a_fiber_that_stays_parked_is_abandoned_at_shutdown,
             one_that_ignores_its_end_is_abandoned,
             spawns_that_race_with_the_drop_all_end,
             no_thread_is_left,
@@ -246,7 +246,7 @@ fn dedicated_fibers_may_abandon_their_runtime(place: Place) {
     assert!(went_on.try_recv().is_err());
 }
 
-fn one_that_stands_still_is_abandoned(place: Place) {
+fn a_fiber_that_stays_parked_is_abandoned_at_shutdown(place: Place) {
     let runtime = place.runtime();
     let stuck = waiting(&runtime, || shield(park_for_ever));
     let beside = runtime.spawn(|| shield(park_for_ever));

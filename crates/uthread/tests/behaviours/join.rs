@@ -16,7 +16,7 @@ behaviours![
         [
             a_recursion_returns_its_results_everywhere,
             both_closures_borrow_from_the_caller,
-            both_may_wait_and_leave_fibers_behind,
+            both_halves_of_a_join_may_wait_and_spawn_fibers,
             a_panic_comes_out_once_both_have_ended,
             a_destructor_has_its_results_after_the_deadline_of_its_fiber
         ]
@@ -107,7 +107,7 @@ fn a_closure_that_is_not_stolen_runs_in_the_calling_fiber(place: Place) {
     });
 }
 
-fn both_may_wait_and_leave_fibers_behind(place: Place) {
+fn both_halves_of_a_join_may_wait_and_spawn_fibers(place: Place) {
     place.run(|| {
         let ran = std::sync::Arc::new(AtomicUsize::new(0));
         let count = || {

@@ -17,7 +17,7 @@ behaviours![
     (
         EVERYWHERE,
         [
-            one_at_a_time_has_a_mutex,
+            a_mutex_has_one_holder_at_a_time,
             a_writer_is_alone_and_readers_are_not,
             a_static_may_be_locked,
             a_downgraded_writer_keeps_other_writers_out,
@@ -58,7 +58,7 @@ fn start_all(
     running.into_iter().for_each(Running::join);
 }
 
-fn one_at_a_time_has_a_mutex(place: Place) {
+fn a_mutex_has_one_holder_at_a_time(place: Place) {
     mixed(place, |here, there| {
         let total = Arc::new(Mutex::new(0));
         let counted = Arc::clone(&total);

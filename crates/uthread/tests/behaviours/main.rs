@@ -99,8 +99,6 @@ mod registered_files_end;
 
 mod blocking_threads;
 mod cancel;
-mod cancelled;
-mod cancelled_scopes;
 mod deadlines;
 mod dedicated_ends;
 mod descriptors_as_std;
@@ -224,8 +222,6 @@ const MODULES: &[harness::Module] = &modules![
     raw_chains,
     read_file,
     cancel,
-    cancelled,
-    cancelled_scopes,
     deadlines,
     descriptors_as_std,
     dedicated_ends,

@@ -17,7 +17,7 @@ behaviours![
         [
             opening_to_read_waits_for_a_writer,
             opening_to_write_waits_for_a_reader,
-            more_than_it_holds_goes_through,
+            a_pipe_passes_more_bytes_than_its_buffer_holds,
             pipes_end_when_all_writers_are_gone,
             writing_without_a_reader_is_an_error,
             adapters_of_std_work_on_it,
@@ -63,7 +63,7 @@ fn opening_to_write_waits_for_a_reader(place: Place) {
     });
 }
 
-fn more_than_it_holds_goes_through(place: Place) {
+fn a_pipe_passes_more_bytes_than_its_buffer_holds(place: Place) {
     place.run(|| {
         let bytes = pattern(1_000_000, 1);
         let (mut reader, mut writer) = pipe().unwrap();

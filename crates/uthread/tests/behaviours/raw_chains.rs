@@ -20,7 +20,7 @@ behaviours![(
     [
         a_chain_is_carried_out_in_order,
         a_chain_ends_where_it_breaks,
-        a_hard_chain_goes_on,
+        a_hard_linked_chain_continues_after_a_failure,
         entries_without_links_run_at_the_same_time,
         the_end_of_the_runtime_cancels_a_request,
         the_end_of_the_runtime_cancels_a_hard_chain,
@@ -69,7 +69,7 @@ fn a_chain_ends_where_it_breaks(place: Place) {
     });
 }
 
-fn a_hard_chain_goes_on(place: Place) {
+fn a_hard_linked_chain_continues_after_a_failure(place: Place) {
     place.run(|| {
         let chain = [
             opcode::Close::new(Fd(i32::MAX))

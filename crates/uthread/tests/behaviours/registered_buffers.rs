@@ -27,7 +27,7 @@ behaviours![
     (
         IN_FIBERS,
         [
-            more_buffers_than_the_ring_takes_are_as_good,
+            buffers_beyond_the_size_of_the_table_work_unregistered,
             a_registered_buffer_outlives_its_runtime,
             the_end_of_the_runtime_ends_a_read_into_a_registered_buffer,
         ]
@@ -164,7 +164,7 @@ fn a_registered_buffer_has_any_size(place: Place) {
     });
 }
 
-fn more_buffers_than_the_ring_takes_are_as_good(place: Place) {
+fn buffers_beyond_the_size_of_the_table_work_unregistered(place: Place) {
     let expected = if has(place, BUFFERS) { 256 } else { 0 };
     place.run(|| {
         let file = file_of(b"text");

@@ -36,7 +36,7 @@ behaviours![(
         one_socket_may_be_waited_for_both_ways,
         the_standard_input_may_be_replaced_between_two_waits,
         descriptors_of_others_are_waited_for,
-        another_case_may_come_first_and_takes_no_readiness_along,
+        a_case_that_completes_first_leaves_the_readiness_of_others,
         all_that_are_ready_get_their_turn,
         no_byte_and_no_message_is_overlooked,
         several_may_wait_for_one_socket,
@@ -274,7 +274,7 @@ fn descriptors_of_others_are_waited_for(place: Place) {
     });
 }
 
-fn another_case_may_come_first_and_takes_no_readiness_along(place: Place) {
+fn a_case_that_completes_first_leaves_the_readiness_of_others(place: Place) {
     place.run(|| {
         let (ours, mut peer) = pair();
         let socket = &ours;

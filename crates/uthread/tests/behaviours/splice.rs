@@ -24,7 +24,7 @@ behaviours![
     (
         EVERYWHERE,
         [
-            all_arrives_from_each_end_at_each,
+            splice_moves_all_bytes_between_all_kinds_of_ends,
             no_more_is_taken_than_the_bound_says,
             nothing_comes_of_nothing,
             positions_are_used_and_moved,
@@ -100,7 +100,7 @@ fn for_each_destination(expected: &[u8], fill: impl Fn(&str, &dyn Splice)) {
     assert_same(&join(taker), expected);
 }
 
-fn all_arrives_from_each_end_at_each(place: Place) {
+fn splice_moves_all_bytes_between_all_kinds_of_ends(place: Place) {
     place.run(|| {
         let bytes = pattern(LENGTH, 1);
         for_each_destination(&bytes.repeat(4), |to, destination| {

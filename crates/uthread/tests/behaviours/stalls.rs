@@ -366,7 +366,7 @@ fn a_report_that_panics_does_not_end_the_watch(place: Place) {
         .on_stall(move |stall| {
             assert!(
                 panicked.swap(true, Ordering::Relaxed),
-                "the first is too much"
+                "the first report panics, as the test wants"
             );
             drop(sender.send(stall.clone()));
         })
