@@ -56,7 +56,7 @@
 //! | Linux | 5.11 or newer for io_uring, best from 6.13 on; epoll elsewhere | 5.10 (Debian's), 6.1, 6.12, 6.18, 7.3 |
 //! | CPU | x86-64, aarch64 | x86-64; on aarch64 some tests, emulated |
 //! | C library | glibc, musl | glibc 2.36; by hand musl, and glibc 2.41 and 2.43 for own thread-local storage |
-//! | Rust | 1.95 | 1.95 |
+//! | Rust | 1.89 | 1.95; its unit tests on 1.89 |
 //!
 //! Features of the kernel are detected, and replaced where they are missing; [`runtime::diagnose`]
 //! lists them.

@@ -173,7 +173,8 @@ impl Interval {
     /// Takes the last event that was due by `now` and not taken yet, if there is one.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<Instant> {
         let late = now.saturating_duration_since(self.last);
-        let since_due = Duration::from_nanos_u128(late.as_nanos() % self.period.as_nanos());
+        // At most `late`: no clock runs for the 584 years that fit.
+        let since_due = Duration::from_nanos((late.as_nanos() % self.period.as_nanos()) as u64);
         self.last += late - since_due;
         (late >= self.period).then_some(self.last)
     }

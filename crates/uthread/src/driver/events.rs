@@ -2,6 +2,7 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -73,10 +74,11 @@ impl Events {
             Err(Errno::INTR) => 0,
             Err(errno) => panic!("epoll_wait: {errno}: no cause known, please report"),
         };
+        let written = ptr::from_mut(&mut buffer[..count]) as *mut [Event];
         #[allow(unsafe_code, reason = "the kernel has written so many")]
         // SAFETY: the kernel has initialized the first `count` events.
         unsafe {
-            buffer[..count].assume_init_mut()
+            &mut *written
         }
     }
 }
@@ -98,7 +100,7 @@ fn fill(
             buffer.as_mut_ptr(),
             buffer.len(),
             &raw const timeout,
-            std::ptr::null::<libc::sigset_t>(),
+            ptr::null::<libc::sigset_t>(),
             0_usize,
         )
     };
@@ -130,7 +132,7 @@ fn fill_coarsely(
             buffer.as_mut_ptr(),
             buffer.len(),
             timeout_ms,
-            std::ptr::null::<libc::sigset_t>(),
+            ptr::null::<libc::sigset_t>(),
             0_usize,
         )
     };

@@ -1,5 +1,10 @@
 //! Runs the same code with the locks of `std` and of this crate, and compares the results.
 
+#![allow(
+    clippy::incompatible_msrv,
+    reason = "compares with what only a newer `std` has"
+)]
+
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::marker::PhantomData;

@@ -43,6 +43,7 @@ impl Corpus {
     }
 
     /// Returns a literal that some lines have.
+    #[allow(clippy::incompatible_msrv, reason = "tests need the newest Rust")]
     pub(crate) fn literal(&mut self) -> String {
         let one = self.word();
         match self.rng.u8(0..4) {
