@@ -181,9 +181,6 @@ pub(crate) enum Start {
 pub(crate) trait Completions: Send {
     /// Hands out at most `max` completions. Returns `true` if a wake-up was among them.
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool;
-
-    /// Returns `true` if there is nothing to hand out.
-    fn is_empty(&mut self) -> bool;
 }
 
 /// A completion of an operation.

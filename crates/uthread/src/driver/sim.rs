@@ -124,10 +124,6 @@ impl Completions for Arrivals {
         }
         woken
     }
-
-    fn is_empty(&mut self) -> bool {
-        self.lock().is_empty()
-    }
 }
 
 /// Creates a driver in the given world.

@@ -63,9 +63,8 @@ pub trait FiberContext: Send + Sync + 'static {
     /// panic ends the process. See the example of [`FiberContext`].
     fn suspend(&self) -> Option<Self::Saved>;
 
-    /// Restores the context of a fiber that is about to be resumed, on the same worker unless
-    /// fibers migrate. Called as [`suspend`](FiberContext::suspend) is. See the example of
-    /// [`FiberContext`].
+    /// Restores the context of a fiber that is about to be resumed, on the same worker. Called as
+    /// [`suspend`](FiberContext::suspend) is. See the example of [`FiberContext`].
     fn resume(&self, saved: Self::Saved);
 }
 

@@ -175,8 +175,8 @@ impl OperationResult {
 unsafe impl Sync for Control {}
 #[allow(unsafe_code, reason = "a coroutine that changes its thread")]
 // SAFETY: a fiber moves between threads before it starts, when it has no coroutine. A suspended
-// fiber moves only if the builder of the runtime has promised that the values on its stack permit
-// it. It is dropped after it has ended, again without a coroutine.
+// fiber moves only with thread-local storage of its own: no value on its stack leaves what is its
+// thread to all code. It is dropped after it has ended, again without a coroutine.
 unsafe impl Send for Control {}
 
 impl Control {
@@ -463,7 +463,7 @@ impl Control {
     /// # Safety
     ///
     /// Called by the only holder of a fiber that can run, and not from within the fiber; on the
-    /// worker that has started it or, if fibers migrate, on any worker.
+    /// worker that has started it.
     #[inline(always)]
     pub(crate) unsafe fn resume(&self) -> (Started, Option<Pause>) {
         // SAFETY: a queue holds a fiber from its start to its end, and in between it has a runner.

@@ -9,8 +9,8 @@
 //!
 //! Both modify the same word, so one of them comes second: either the fiber, which then sees that
 //! it may not wait; or the canceller, which finds the worker. The worker stays stored after the
-//! operation: as long as the fiber does not migrate, it stores nothing anew, and the worker that
-//! gets the request may find no operation.
+//! operation: the fiber stores nothing anew, and the worker that gets the request may find no
+//! operation.
 
 use crate::atomic::{AtomicU32, Ordering};
 

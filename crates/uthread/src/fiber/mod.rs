@@ -55,8 +55,7 @@ use crate::forked;
 use crate::tls::images::{self, Values};
 use crate::tls::record;
 
-/// The destination of a woken fiber: the worker that has started it or, if fibers migrate, all
-/// workers.
+/// The destination of a woken fiber: the worker that has started it.
 pub(crate) trait Scheduler: Send + Sync {
     /// Queues a started fiber to be resumed.
     fn enqueue(&self, fiber: Started);

@@ -14,9 +14,8 @@ const COUNT_MAX: u16 = 1 << 15;
 /// A ring of receive buffers, which the kernel assigns to requests when data arrives.
 ///
 /// A few buffers thus serve many connections, whereas each pending read needs a buffer of its own.
-/// Only fibers on the worker that created the ring use it; if fibers do not
-/// [migrate](crate::runtime::Builder::own_tls), create one on each worker. Fibers on other workers
-/// and drivers receive into memory of their own.
+/// Only fibers on the worker that created the ring use it: create one on each worker. Fibers on
+/// other workers and drivers receive into memory of their own.
 ///
 /// The memory remains valid until the kernel no longer needs it, in whatever order values are
 /// dropped or leaked. See the example of [`receive()`](super::receive()).

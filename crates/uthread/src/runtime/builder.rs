@@ -14,7 +14,6 @@ use crate::forked;
 use crate::pool::{self, Job};
 use crate::sched::features::fork;
 use crate::sched::monitor::{self, Monitor, Stall};
-use crate::sched::shared::mode::Mode;
 use crate::sched::shared::spares::StartThread;
 use crate::sched::shared::{LocalEnds, Settings, Shared};
 use crate::sched::threads::Threads;
@@ -166,8 +165,8 @@ impl Builder {
     }
 
     /// Sets how long a fiber may occupy its worker while other fibers wait before it is reported as
-    /// stalled. `None` disables the reports, and the trimming of the stacks of fibers that wait,
-    /// unless fibers migrate: both need the monitor, a thread of its own. Default: 100 ms.
+    /// stalled. `None` disables the reports, and with one worker also the trimming of the stacks of
+    /// fibers that wait, as both need the monitor, a thread of its own. Default: 100 ms.
     ///
     /// A fiber stalls its worker if it computes, or blocks in a call that the runtime does not know
     /// of. Stalls are counted in [`WorkerMetrics::stalls`](crate::runtime::WorkerMetrics::stalls)
@@ -227,8 +226,7 @@ impl Builder {
     /// thread has woken: it looks for that after a batch of fibers, and queues it behind the ready
     /// ones. The time until such a fiber would run is recorded. So the results are a sample over
     /// the time in which a worker is awake, and not over fibers. A worker that sleeps gets no
-    /// probe, so the time to wake one is not included. If fibers migrate, the delay of a probe is
-    /// an upper bound: another worker may take over a fiber, but no probe.
+    /// probe, so the time to wake one is not included.
     ///
     /// By default nothing is measured. A probe costs some microseconds: at an interval of 10 ms, a
     /// thousandth of a CPU for each worker. [`Driver::Threads`], which has no workers, ignores the
@@ -378,24 +376,28 @@ impl Builder {
         Ok(count)
     }
 
-    /// Returns how fibers relate to the workers.
-    fn mode(&self) -> io::Result<Mode> {
-        if self.own_tls.unwrap_or_else(is_own_tls_asked_for) {
+    /// Returns `true` if fibers have thread-local storage of their own.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`tls::support`], if that is asked for.
+    fn has_own_tls(&self) -> io::Result<bool> {
+        let is_asked_for = self.own_tls.unwrap_or_else(is_own_tls_asked_for);
+        if is_asked_for {
             tls::support().map_err(|error| {
                 let what =
                     format!("fibers cannot have thread-local storage of their own here: {error}");
                 io::Error::new(error.kind(), what)
             })?;
-            return Ok(Mode::OwnTls);
         }
-        Ok(Mode::Staying)
+        Ok(is_asked_for)
     }
 
     /// Starts the workers, all with the same driver.
     fn start(&self, count: usize, driver: Driver, reason: Reason) -> io::Result<Runtime> {
-        let mode = self.mode()?;
+        let own_tls = self.has_own_tls()?;
         let rings = uring::Options {
-            moves: mode == Mode::OwnTls,
+            moves: own_tls,
             ..self.rings
         };
         let make = move || match driver {
@@ -407,9 +409,9 @@ impl Builder {
         let (shared, queues) = Shared::new(Settings {
             workers: count,
             stack_size: self.stack_size,
-            mode,
+            own_tls,
             calls: self.calls,
-            context: self.context.clone().filter(|_| mode != Mode::OwnTls),
+            context: self.context.clone().filter(|_| !own_tls),
         });
         // If a worker fails to start below, dropping this ends those that have started.
         let mut workers = Workers {
@@ -430,7 +432,7 @@ impl Builder {
         }
         // Usually one entry; the kernel may refuse a worker a feature that another one got.
         let details = self.with_polling(driver, starts.wait(count)?.join("; "));
-        if mode == Mode::OwnTls {
+        if own_tls {
             let start = start_spare(&self.name, &workers.shared);
             workers.shared.spares.begin(start)?;
         }

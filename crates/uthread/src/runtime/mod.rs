@@ -88,8 +88,9 @@ use crate::stack::Stack;
 /// already. The drop waits for code in a [`shield`](crate::shield), for fibers that compute, for
 /// calls in [`blocking`](crate::blocking()), and for fibers of other runtimes started by
 /// [`Runtime::run`]. If a fiber of the runtime itself drops it, or a thread in a `blocking` call of
-/// such a fiber, the drop does not wait for that fiber's worker, or for any worker if fibers
-/// migrate or the fiber is [dedicated](crate::thread::Builder::dedicated).
+/// such a fiber, the drop does not wait for that fiber's worker, or for any worker if fibers have
+/// [thread-local storage of their own](Builder::own_tls) or the fiber is
+/// [dedicated](crate::thread::Builder::dedicated).
 ///
 /// The drop does not wait forever. A fiber is *abandoned*, as described for [`Shutdown::Abandon`],
 /// and named on standard error in two cases: if it continues after it was unwound a hundred times

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::operations::receive_and_check;
 use super::programs::{Choices, dawdle};
-use super::{Mode, Simulation, under_seeds};
+use super::{Simulation, under_seeds};
 use crate::sched::caller;
 use crate::sync::mpsc;
 use crate::thread::{self, Cancelled, is_cancelled, park, scope, shield, sleep, spawn, try_scope};
@@ -43,8 +43,8 @@ fn wait_around(choices: &mut Choices) {
 #[test]
 fn a_fiber_cancelled_at_any_moment_ends_and_no_other() {
     const FIBERS: u64 = 8;
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 3, mode).run(move || {
+    under_seeds(|seed| {
+        Simulation::new(seed, 3).run(move || {
             let kept = spawn(move || {
                 let mut choices = Choices(seed + 1000);
                 for _ in 0..20 {
@@ -76,8 +76,8 @@ fn a_fiber_cancelled_at_any_moment_ends_and_no_other() {
 fn a_deadline_ends_all_waits_neither_early_nor_late() {
     /// Maximum delay: two ticks of the timers, and an operation's cancellation.
     const LATE_MAX: Duration = Duration::from_millis(8);
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 2, mode).run(move || {
+    under_seeds(|seed| {
+        Simulation::new(seed, 2).run(move || {
             let fibers: Vec<_> = (0..8)
                 .map(|index| {
                     spawn(move || {
@@ -102,8 +102,8 @@ fn a_deadline_ends_all_waits_neither_early_nor_late() {
 
 #[test]
 fn a_scope_that_fails_ends_whole_and_with_the_first_error() {
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 3, mode).run(move || {
+    under_seeds(|seed| {
+        Simulation::new(seed, 3).run(move || {
             let mut choices = Choices(seed);
             for round in 0..5 {
                 let (failing, alive) = (choices.below(6), AtomicUsize::new(0));
@@ -163,8 +163,8 @@ impl Drop for Alive<'_> {
 
 #[test]
 fn the_end_of_the_runtime_waits_for_shields() {
-    under_seeds(|seed, mode: Mode| {
-        let mut simulation = Simulation::new(seed, 2, mode);
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 2);
         let (begun, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let fibers: Vec<_> = (0..6)
             .map(|index| {

@@ -51,9 +51,9 @@ fn send_all(sender: &mpsc::SyncSender<(u64, u64)>, from: u64, count: u64, choice
 fn a_channel_loses_nothing_and_keeps_each_senders_order() {
     const SENDERS: u64 = 3;
     const VALUES: u64 = 6;
-    under_seeds(|seed, mode| {
+    under_seeds(|seed| {
         for bound in [0, 1, 3] {
-            Simulation::new(seed, 3, mode).run(move || {
+            Simulation::new(seed, 3).run(move || {
                 let (sender, receiver) = mpsc::sync_channel(bound);
                 let fibers: Vec<_> = (0..SENDERS)
                     .map(|from| {
@@ -88,9 +88,9 @@ fn a_channel_loses_nothing_and_keeps_each_senders_order() {
 #[test]
 fn a_channel_may_end_at_any_moment() {
     const SENDERS: u64 = 4;
-    under_seeds(|seed, mode| {
+    under_seeds(|seed| {
         for bound in [0, 1, 3] {
-            let mut simulation = Simulation::new(seed, 3, mode);
+            let mut simulation = Simulation::new(seed, 3);
             let values = Arc::new(());
             let (sender, receiver) = mpsc::sync_channel(bound);
             let mut fibers: Vec<_> = (0..SENDERS)
@@ -184,9 +184,9 @@ fn a_shared_channel_loses_nothing_and_keeps_each_senders_order() {
     const SENDERS: u64 = 3;
     const VALUES: u64 = 6;
     const RECEIVERS: u64 = 3;
-    under_seeds(|seed, mode| {
+    under_seeds(|seed| {
         for bound in [0, 1, 3] {
-            Simulation::new(seed, 3, mode).run(move || {
+            Simulation::new(seed, 3).run(move || {
                 let (sender, receiver) = mpmc::sync_channel(bound);
                 let receivers: Vec<_> = (0..RECEIVERS)
                     .map(|index| {
@@ -258,8 +258,8 @@ fn every_receiver_sees_the_last_value_that_was_sent() {
     const SENDERS: u64 = 3;
     const VALUES: u64 = 6;
     const RECEIVERS: u64 = 5;
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 3, mode).run(move || {
+    under_seeds(|seed| {
+        Simulation::new(seed, 3).run(move || {
             let (sender, receiver) = watch::channel(0);
             let followers: Vec<_> = (0..RECEIVERS)
                 .map(|index| {

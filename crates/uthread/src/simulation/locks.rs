@@ -137,9 +137,9 @@ fn join_all(fibers: Vec<JoinHandle<()>>, cancels: bool, choices: &mut Choices) -
 
 #[test]
 fn locks_are_free_after_their_owners_end() {
-    under_seeds(|seed, mode| {
+    under_seeds(|seed| {
         for cancels in [false, true] {
-            Simulation::new(seed, 3, mode).run(move || {
+            Simulation::new(seed, 3).run(move || {
                 let locks = Arc::new(Locks {
                     mutex: Mutex::default(),
                     lock: RwLock::default(),
@@ -164,9 +164,9 @@ fn locks_are_free_after_their_owners_end() {
 #[test]
 fn no_notification_is_lost() {
     const EACH: u64 = 4;
-    under_seeds(|seed, mode| {
+    under_seeds(|seed| {
         for cancels in [false, true] {
-            Simulation::new(seed, 3, mode).run(move || {
+            Simulation::new(seed, 3).run(move || {
                 let store = Arc::new((Mutex::new(0_u64), Condvar::new()));
                 let taken = Arc::new(AtomicUsize::new(0));
                 let takers = (0..FIBERS).map(|index| {
@@ -216,8 +216,8 @@ fn no_notification_is_lost() {
 #[test]
 fn a_barrier_lets_as_many_pass_as_it_is_for() {
     const ROUNDS: usize = 5;
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 3, mode).run(move || {
+    under_seeds(|seed| {
+        Simulation::new(seed, 3).run(move || {
             let barrier = Arc::new(Barrier::new(FIBERS as usize));
             let leaders = Arc::new(AtomicUsize::new(0));
             // Fibers cancelled before the others arrive are not counted.

@@ -38,7 +38,6 @@ use crate::fiber::{Fiber, Identity};
 use crate::pool;
 use crate::runtime::Metrics;
 use crate::sched::fast_rand;
-use crate::sched::shared::mode::Mode;
 use crate::sched::shared::{Mail, Settings, Shared};
 use crate::sched::worker::{Tick, Worker, current};
 use crate::stack::sizes::STACK_SIZE_MIN;
@@ -51,20 +50,18 @@ const SEEDS: u64 = 100;
 /// Turns after which a simulation that should have ended does not.
 const TURNS_MAX: u64 = 1_000_000;
 
-/// Runs a program in both modes under many seeds, or under the one asked for, and names the seed
+/// Runs a program under many seeds, or under the one asked for, and names the seed
 /// that fails.
-fn under_seeds(program: impl Fn(u64, Mode)) {
+fn under_seeds(program: impl Fn(u64)) {
     let number = |name| env::var(name).ok().map(|text| text.parse().expect(name));
     let seeds = match number("UTHREAD_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("UTHREAD_SEEDS").unwrap_or(SEEDS),
     };
     for seed in seeds {
-        for mode in [Mode::Staying, Mode::Migrating] {
-            if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| program(seed, mode))) {
-                eprintln!("it was seed {seed}, {mode:?}: UTHREAD_SEED={seed} runs it again");
-                panic::resume_unwind(payload);
-            }
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| program(seed))) {
+            eprintln!("it was seed {seed}: UTHREAD_SEED={seed} runs it again");
+            panic::resume_unwind(payload);
         }
     }
 }
@@ -105,14 +102,14 @@ enum State {
 }
 
 impl Simulation {
-    fn new(seed: u64, workers: usize, mode: Mode) -> Simulation {
+    fn new(seed: u64, workers: usize) -> Simulation {
         let world = Rc::new(RefCell::new(World::new(seed)));
         WORLD.set(Some(Rc::clone(&world)));
         fast_rand::reseed();
         let (shared, queues) = Shared::new(Settings {
             workers,
             stack_size: STACK_SIZE_MIN,
-            mode,
+            own_tls: false,
             calls: pool::Config::default(),
             context: None,
         });
@@ -280,14 +277,7 @@ impl SimulatedWorker {
             }
             state = match worker.tick() {
                 Tick::Again => State::Awake,
-                Tick::Sleep(timeout) => {
-                    let timeout = if worker.close_reactor() {
-                        timeout
-                    } else {
-                        Some(Duration::ZERO)
-                    };
-                    State::Asleep(timeout.map(|timeout| clock + timeout))
-                }
+                Tick::Sleep(timeout) => State::Asleep(timeout.map(|timeout| clock + timeout)),
                 Tick::End => State::Ended,
                 Tick::Alone(_) => unreachable!("no worker is taken"),
             };

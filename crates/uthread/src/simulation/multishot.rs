@@ -61,8 +61,8 @@ fn take(queue: &MultishotQueue<Numbers>, expected: &mut u32, max: u64) -> Option
 
 #[test]
 fn every_result_is_taken_in_order_until_the_end() {
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 2, mode).run(move || {
+    under_seeds(|seed| {
+        Simulation::new(seed, 2).run(move || {
             let taking = |index| {
                 move || {
                     let mut choices = Choices(seed * 29 + index);
@@ -100,8 +100,8 @@ fn every_result_is_taken_in_order_until_the_end() {
 #[test]
 fn an_operation_is_ended_when_its_backlog_is_full() {
     const BURST: u32 = 64;
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 1, mode).run(move || {
+    under_seeds(|seed| {
+        Simulation::new(seed, 1).run(move || {
             let queue = MultishotQueue::new(Numbers);
             begin(&queue).expect("the simulation can");
             sleep(Duration::from_secs(1));
@@ -117,8 +117,8 @@ fn an_operation_is_ended_when_its_backlog_is_full() {
 
 #[test]
 fn the_end_of_the_runtime_ends_what_was_leaked() {
-    under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, 2, mode);
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 2);
         let leak = |index| {
             move || {
                 let mut choices = Choices(seed * 31 + index);

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -21,12 +21,7 @@ use crate::priorities::Priority;
 use crate::priority;
 use crate::resource::descriptor::Descriptor;
 use crate::sched::caller::{self, cancellation, wait};
-use crate::sched::shared::mode::Mode;
-use crate::sched::worker::{Tick, current};
 use crate::thread::{self, Cancelled, spawn, yield_now};
-
-/// Time limit that no simulation reaches.
-const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Receives into a buffer on the stack, as a socket would.
 fn receive(buffer: &mut [u8], timeout: Option<Duration>) -> io::Result<usize> {
@@ -73,8 +68,8 @@ pub(super) fn receive_and_check(choices: &mut Choices) -> Result<(), i32> {
 
 #[test]
 fn an_operation_ends_once_and_touches_its_buffer_only_until_then() {
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 2, mode).run(move || {
+    under_seeds(|seed| {
+        Simulation::new(seed, 2).run(move || {
             let fibers: Vec<_> = (0..10)
                 .map(|index| {
                     spawn(move || {
@@ -94,26 +89,6 @@ fn an_operation_ends_once_and_touches_its_buffer_only_until_then() {
     });
 }
 
-/// Catches a worker that sleeps until another event though only it can cancel the operation.
-#[test]
-fn a_worker_does_not_sleep_while_an_operation_is_late() {
-    under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, 1, mode);
-        // Some of them wait.
-        let receive = || receive(&mut [0; 64], Some(TIMEOUT));
-        let fibers: Vec<_> = (0..20).map(|_| simulation.spawn(receive)).collect();
-        let worker = &simulation.workers[0].worker;
-        current::enter(worker, || {
-            while matches!(worker.tick(), Tick::Again) {}
-            worker.expire_for_it(Instant::now() + 2 * TIMEOUT);
-            assert!(!worker.close_reactor(), "the worker would sleep");
-            worker.wake_up();
-        });
-        simulation.step_until(|_| fibers.iter().all(thread::JoinHandle::is_finished));
-        simulation.shut_down();
-    });
-}
-
 /// Catches a request that waits in the ring until a whole batch of fibers has computed.
 #[test]
 fn submitted_operations_start_while_others_compute() {
@@ -121,8 +96,8 @@ fn submitted_operations_start_while_others_compute() {
     let call = |choices: &mut Choices| {
         let _ = receive_and_check(choices);
     };
-    under_seeds(|seed, mode| {
-        let (waited, _) = gathering_times(seed, mode, COMPUTED, call);
+    under_seeds(|seed| {
+        let (waited, _) = gathering_times(seed, COMPUTED, call);
         assert!(
             waited <= COMPUTED,
             "{waited:?}, and one fiber computes meanwhile"
@@ -142,8 +117,8 @@ fn sends_gather_longer_than_other_operations() {
         }
     };
     let sends_waited = Cell::new(Duration::ZERO);
-    under_seeds(|seed, mode| {
-        let (waited, sends) = gathering_times(seed, mode, COMPUTED, call);
+    under_seeds(|seed| {
+        let (waited, sends) = gathering_times(seed, COMPUTED, call);
         assert!(waited <= FLUSH_TIME_MAX + COMPUTED, "{waited:?}");
         assert!(sends <= sim::GATHER_TIME + COMPUTED, "{sends:?}");
         sends_waited.set(sends.max(sends_waited.get()));
@@ -159,21 +134,16 @@ fn sends_of_ordered_fibers_gather_only_for_a_short_batch() {
     let call = |_: &mut Choices| {
         let _ = priority::with(Priority::Background, send);
     };
-    under_seeds(|seed, mode| {
-        let (_, sends) = gathering_times(seed, mode, COMPUTED, call);
+    under_seeds(|seed| {
+        let (_, sends) = gathering_times(seed, COMPUTED, call);
         assert!(sends <= FLUSH_TIME_MAX + COMPUTED, "{sends:?}");
     });
 }
 
 /// Lets 100 fibers of one worker compute for this time before each call. Returns the maximum time
 /// that an operation has waited to be submitted, and that of a send.
-fn gathering_times(
-    seed: u64,
-    mode: Mode,
-    computed: Duration,
-    call: fn(&mut Choices),
-) -> (Duration, Duration) {
-    let mut simulation = Simulation::new(seed, 1, mode);
+fn gathering_times(seed: u64, computed: Duration, call: fn(&mut Choices)) -> (Duration, Duration) {
+    let mut simulation = Simulation::new(seed, 1);
     // A queue that is full is flushed.
     simulation.world().borrow_mut().set_entries(128);
     let fibers: Vec<_> = (0..100)
@@ -202,8 +172,8 @@ fn gathering_times(
 fn a_call_that_need_not_wait_leaves_the_turn_to_its_fiber() {
     // Fewer than those after which it gives way.
     const CALLS: usize = 7;
-    under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, 1, mode);
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 1);
         let at_once = Arc::new(AtomicUsize::new(0));
         let fibers: Vec<_> = (0..30)
             .map(|_| {
@@ -273,8 +243,8 @@ impl Computing {
 /// batches ends with the first fiber.
 #[test]
 fn a_new_fiber_begins_beside_others_that_compute() {
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 1, mode).run(move || {
+    under_seeds(|seed| {
+        Simulation::new(seed, 1).run(move || {
             let computing = Computing::start(30, seed);
             for _ in 0..20 {
                 yield_now();
@@ -293,8 +263,8 @@ fn a_new_fiber_begins_beside_others_that_compute() {
 #[test]
 fn an_accepting_fiber_does_not_queue_behind_computing_ones() {
     const ACCEPTED: usize = 20;
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 1, mode).run(move || {
+    under_seeds(|seed| {
+        Simulation::new(seed, 1).run(move || {
             let computing = Computing::start(50, seed);
             let before = computing.runs();
             for _ in 0..ACCEPTED {
@@ -328,8 +298,8 @@ fn await_nothing(timeout: Option<Duration>) -> io::Result<u32> {
 #[test]
 fn operations_that_begin_while_the_runtime_ends_are_cancelled() {
     const FIBERS: u64 = 12;
-    under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, 3, mode);
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 3);
         let fibers: Vec<_> = (0..FIBERS)
             .map(|index| {
                 simulation.spawn(move || {
@@ -357,8 +327,8 @@ fn operations_that_begin_while_the_runtime_ends_are_cancelled() {
 
 #[test]
 fn a_timeout_ends_what_would_never_end() {
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 2, mode).run(move || {
+    under_seeds(|seed| {
+        Simulation::new(seed, 2).run(move || {
             let fibers: Vec<_> = (0..8)
                 .map(|index| {
                     spawn(move || {

@@ -61,8 +61,8 @@ fn wait_beside(choices: &mut Choices) {
 #[test]
 fn fibers_beside_one_that_waits_in_its_panic_notice_nothing() {
     const FIBERS: u64 = 4;
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 1, mode).run(move || {
+    under_seeds(|seed| {
+        Simulation::new(seed, 1).run(move || {
             let beside: Vec<_> = (0..FIBERS)
                 .map(|index| {
                     spawn(move || {

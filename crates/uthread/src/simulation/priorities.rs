@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::operations::receive_and_check;
 use super::programs::{Choices, dawdle};
-use super::{Mode, Simulation, under_seeds};
+use super::{Simulation, under_seeds};
 use crate::driver::sim::Submitted;
 use crate::priorities::Priority;
 use crate::priorities::arbiter::{NORMAL_IN_A_ROW_MAX, URGENT_AHEAD_MAX};
@@ -47,10 +47,10 @@ fn record(log: &Log, fiber: usize) -> usize {
 }
 
 /// Runs so many fibers of each priority, which yield until there were `turns` turns.
-fn flood(seed: u64, workers: usize, mode: Mode, counts: [usize; 3], turns: usize) -> Vec<Run> {
+fn flood(seed: u64, workers: usize, counts: [usize; 3], turns: usize) -> Vec<Run> {
     let log = Log::default();
     let theirs = Arc::clone(&log);
-    Simulation::new(seed, workers, mode).run(move || {
+    Simulation::new(seed, workers).run(move || {
         let counts = Priority::ALL.into_iter().zip(counts);
         let priorities = counts.flat_map(|(priority, count)| vec![priority; count]);
         let fibers: Vec<_> = priorities
@@ -105,10 +105,10 @@ fn check(turns: impl Iterator<Item = Run>, has_others: bool, has_background: boo
 
 #[test]
 fn a_flood_of_urgent_fibers_leaves_turns_to_all_others() {
-    under_seeds(|seed, mode| {
+    under_seeds(|seed| {
         let mut choices = Choices(seed);
         let counts = [(); 3].map(|()| 1 + choices.below(5) as usize);
-        let turns = flood(seed, 1, mode, counts, 1000);
+        let turns = flood(seed, 1, counts, 1000);
         check(turns.iter().copied(), true, true);
         // The turns are shared fairly within each priority, too.
         for (fiber, next) in (0..counts.iter().sum::<usize>()).zip(1..) {
@@ -124,32 +124,25 @@ fn a_flood_of_urgent_fibers_leaves_turns_to_all_others() {
 #[test]
 fn each_of_several_workers_leaves_turns_to_all_others() {
     const WORKERS: usize = 3;
-    under_seeds(|seed, mode| {
+    under_seeds(|seed| {
         let mut choices = Choices(seed);
         let counts = [(); 3].map(|()| WORKERS + choices.below(9) as usize);
-        let turns = flood(seed, WORKERS, mode, counts, 2000);
+        let turns = flood(seed, WORKERS, counts, 2000);
         for worker in 0..WORKERS {
             let own = turns.iter().copied().filter(|turn| turn.worker == worker);
             let has = |priority| own.clone().any(|turn| turn.priority == priority);
-            match mode {
-                Mode::Staying => {
-                    let background = has(Priority::Background);
-                    check(own.clone(), has(Priority::Normal) || background, background);
-                }
-                // Background fibers wait where every worker sees them. A normal one may be in the
-                // queue of another.
-                Mode::Migrating | Mode::OwnTls => check(own.clone(), true, true),
-            }
+            let background = has(Priority::Background);
+            check(own.clone(), has(Priority::Normal) || background, background);
         }
     });
 }
 
 #[test]
 fn fibers_start_in_the_order_of_their_priorities() {
-    under_seeds(|seed, mode| {
+    under_seeds(|seed| {
         let log = Log::default();
         let theirs = Arc::clone(&log);
-        Simulation::new(seed, 1, mode).run(move || {
+        Simulation::new(seed, 1).run(move || {
             let mut choices = Choices(seed);
             let fibers: Vec<_> = (0..20)
                 .map(|fiber| {
@@ -189,8 +182,8 @@ fn a_stream_of_urgent_new_fibers_delays_no_fiber_from_outside_for_long() {
             spawn(Priority::Urgent, move || stream(&stop, &links));
         }
     }
-    under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, 1, mode);
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 1);
         let (stop, links) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let (theirs, counted) = (Arc::clone(&stop), Arc::clone(&links));
         simulation.spawn(move || stream(&theirs, &counted));
@@ -231,18 +224,18 @@ fn a_fiber_of_any_priority_runs_once_and_wakes_its_joiner() {
         priority::with(priority, || dawdle(&mut choices));
         children.into_iter().for_each(|child| child.join().unwrap());
     }
-    under_seeds(|seed, mode| {
+    under_seeds(|seed| {
         let runs = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&runs);
-        Simulation::new(seed, 3, mode).run(move || tree(3, seed, Priority::Normal, &counted));
+        Simulation::new(seed, 3).run(move || tree(3, seed, Priority::Normal, &counted));
         assert_eq!(runs.load(Ordering::Relaxed), 1 + 3 + 9 + 27);
     });
 }
 
 #[test]
 fn a_runtime_with_priorities_may_end_at_any_moment() {
-    under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, 3, mode);
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 3);
         let alive = Arc::new(());
         let fibers: Vec<_> = (0..8)
             .map(|index| {
@@ -268,8 +261,8 @@ fn a_runtime_with_priorities_may_end_at_any_moment() {
 
 #[test]
 fn a_flush_submits_in_the_order_of_the_priorities() {
-    under_seeds(|seed, mode| {
-        let simulation = Simulation::new(seed, 2, mode);
+    under_seeds(|seed| {
+        let simulation = Simulation::new(seed, 2);
         let world = Rc::clone(simulation.world());
         simulation.run(move || {
             let fibers: Vec<_> = (0..12)

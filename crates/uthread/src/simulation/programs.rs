@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Mode, Simulation, under_seeds};
+use super::{Simulation, under_seeds};
 use crate::sched::caller;
 use crate::sched::worker::current;
 use crate::thread::{self, park, park_timeout, sleep, spawn, yield_now};
@@ -37,9 +37,9 @@ pub(super) fn dawdle(choices: &mut Choices) {
 
 #[test]
 fn a_seed_replays() {
-    under_seeds(|seed, mode| {
+    under_seeds(|seed| {
         let run = || {
-            let mut simulation = Simulation::new(seed, 2, mode);
+            let mut simulation = Simulation::new(seed, 2);
             let fibers: Vec<_> = (0..6)
                 .map(|index| simulation.spawn(move || dawdle(&mut Choices(seed + index))))
                 .collect();
@@ -53,17 +53,17 @@ fn a_seed_replays() {
 
 #[test]
 fn every_fiber_runs_once_and_stays_where_it_shall() {
-    fn tree(depth: u64, seed: u64, mode: Mode, runs: &Arc<AtomicUsize>) {
+    fn tree(depth: u64, seed: u64, runs: &Arc<AtomicUsize>) {
         let mut choices = Choices(seed);
         let home = worker_index();
         runs.fetch_add(1, Ordering::Relaxed);
         let children: Vec<_> = (0..if depth == 0 { 0 } else { 3 })
             .map(|child| {
                 let runs = Arc::clone(runs);
-                spawn(move || tree(depth - 1, seed * 3 + child, mode, &runs))
+                spawn(move || tree(depth - 1, seed * 3 + child, &runs))
             })
             .collect();
-        let check = || assert!(mode == Mode::Migrating || worker_index() == home);
+        let check = || assert_eq!(worker_index(), home);
         dawdle(&mut choices);
         check();
         for child in children {
@@ -71,10 +71,10 @@ fn every_fiber_runs_once_and_stays_where_it_shall() {
             check();
         }
     }
-    under_seeds(|seed, mode| {
+    under_seeds(|seed| {
         let runs = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&runs);
-        Simulation::new(seed, 3, mode).run(move || tree(3, seed, mode, &counted));
+        Simulation::new(seed, 3).run(move || tree(3, seed, &counted));
         assert_eq!(runs.load(Ordering::Relaxed), 1 + 3 + 9 + 27);
     });
 }
@@ -83,8 +83,8 @@ fn every_fiber_runs_once_and_stays_where_it_shall() {
 fn no_unpark_is_lost() {
     const FIBERS: usize = 5;
     const ROUNDS: usize = 20;
-    under_seeds(|seed, mode| {
-        let total = Simulation::new(seed, 2, mode).run(move || {
+    under_seeds(|seed| {
+        let total = Simulation::new(seed, 2).run(move || {
             let turn = Arc::new(AtomicUsize::new(0));
             let ring = Arc::new(Mutex::new(vec![None::<thread::Thread>; FIBERS]));
             let fibers: Vec<_> = (0..FIBERS)
@@ -135,8 +135,8 @@ fn each_piece_of_a_fork_runs_once() {
         );
         left + right
     }
-    under_seeds(|seed, mode| {
-        let total = Simulation::new(seed, 3, mode).run(move || sum(0..40, &mut Choices(seed)));
+    under_seeds(|seed| {
+        let total = Simulation::new(seed, 3).run(move || sum(0..40, &mut Choices(seed)));
         assert_eq!(total, 39 * 40 / 2);
     });
 }
@@ -144,8 +144,8 @@ fn each_piece_of_a_fork_runs_once() {
 #[test]
 fn a_sleep_is_never_short_and_at_most_two_ticks_late() {
     const LATE_MAX: Duration = Duration::from_micros(263);
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 2, mode).run(move || {
+    under_seeds(|seed| {
+        Simulation::new(seed, 2).run(move || {
             let sleepers: Vec<_> = (0..20)
                 .map(|index| {
                     spawn(move || {
@@ -166,8 +166,8 @@ fn a_sleep_is_never_short_and_at_most_two_ticks_late() {
 
 #[test]
 fn an_interval_keeps_its_pace_however_late_it_is_asked() {
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 2, mode).run(move || {
+    under_seeds(|seed| {
+        Simulation::new(seed, 2).run(move || {
             let mut choices = Choices(seed);
             let period = Duration::from_nanos(1 + choices.below(2_000_000));
             let begin = caller::now();
@@ -191,8 +191,8 @@ fn an_interval_keeps_its_pace_however_late_it_is_asked() {
 
 #[test]
 fn a_park_ends_at_its_timeout_or_by_an_unpark() {
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 2, mode).run(move || {
+    under_seeds(|seed| {
+        Simulation::new(seed, 2).run(move || {
             let parkers: Vec<_> = (0..8)
                 .map(|index| {
                     spawn(move || {
@@ -229,8 +229,8 @@ fn a_park_ends_at_its_timeout_or_by_an_unpark() {
 
 #[test]
 fn work_from_outside_begins_whether_workers_sleep_or_are_busy() {
-    under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, 2, mode);
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 2);
         let asleep = simulation.spawn(|| ());
         simulation.step_until(|_| asleep.is_finished());
         while simulation.is_busy() {

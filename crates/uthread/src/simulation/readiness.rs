@@ -129,9 +129,9 @@ fn pair(seed: u64) -> [Box<dyn FnOnce() + Send>; 2] {
 
 #[test]
 fn every_value_is_taken_beside_descriptors() {
-    under_seeds(|seed, mode| {
+    under_seeds(|seed| {
         // The simulation checks at its end that nothing is left.
-        Simulation::new(seed, 3, mode).run(move || {
+        Simulation::new(seed, 3).run(move || {
             let pairs = (0..3).flat_map(|index| pair(seed * 37 + index));
             let fibers: Vec<_> = pairs.map(spawn).collect();
             fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
@@ -142,8 +142,8 @@ fn every_value_is_taken_beside_descriptors() {
 /// Catches a selection that begins the refused poll again and again.
 #[test]
 fn a_refused_poll_is_reported() {
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 1, mode).run(|| {
+    under_seeds(|seed| {
+        Simulation::new(seed, 1).run(|| {
             let input = io::stdin();
             let mut silent = arm(&input, None, PollFlags::IN);
             let mut refused = arm(&input, None, PollFlags::PRI);
@@ -156,8 +156,8 @@ fn a_refused_poll_is_reported() {
 
 #[test]
 fn such_a_choice_may_be_ended_at_any_moment() {
-    under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, 3, mode);
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 3);
         let pairs = (0..3).flat_map(|index| pair(seed * 41 + index));
         let fibers: Vec<_> = pairs.map(|body| simulation.spawn(body)).collect();
         let turns = simulation.world().borrow_mut().below(200);

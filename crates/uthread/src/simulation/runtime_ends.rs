@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::operations::receive_and_check;
 use super::programs::{Choices, dawdle};
-use super::{Mode, Simulation, under_seeds};
+use super::{Simulation, under_seeds};
 use crate::sched::shared::abandonment::Abandonment;
 use crate::sync::{Condvar, Mutex, RwLock, Semaphore, mpsc};
 use crate::thread::{Cancelled, JoinHandle, park, scope, shield, sleep, spawn, yield_now};
@@ -86,8 +86,8 @@ fn is_cancelled<T>(fiber: JoinHandle<T>) -> bool {
 
 #[test]
 fn fibers_abandoned_at_any_moment_are_joined_and_strand_no_lock() {
-    under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, 3, mode);
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 3);
         let outside = Outside::new();
         let mut choices = Choices(seed + 5);
         // Until after the end, or let go before it.
@@ -122,8 +122,8 @@ fn fibers_abandoned_at_any_moment_are_joined_and_strand_no_lock() {
 
 #[test]
 fn a_runtime_that_stands_still_abandons_what_is_left() {
-    under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, 2, mode);
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 2);
         let outside = Outside::new();
         let held = (
             outside.mutex.try_lock().unwrap(),
@@ -187,8 +187,8 @@ fn a_join_waits_for_all_fibers_and_those_that_they_spawn() {
         dawdle(&mut choices);
         ended.fetch_add(1, Ordering::Relaxed);
     }
-    under_seeds(|seed, mode: Mode| {
-        let mut simulation = Simulation::new(seed, 3, mode);
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 3);
         let ended = Arc::new(AtomicUsize::new(0));
         let theirs = Arc::clone(&ended);
         let root = simulation.spawn(move || grow(seed, 5, &theirs));
@@ -212,8 +212,8 @@ fn a_join_waits_for_all_fibers_and_those_that_they_spawn() {
 #[test]
 fn a_shutdown_at_any_moment_ends_every_fiber() {
     const FIBERS: usize = 12;
-    under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, 3, mode);
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 3);
         let fibers: Vec<_> = (0..FIBERS)
             .map(|index| {
                 simulation.spawn(move || {

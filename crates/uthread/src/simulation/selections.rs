@@ -74,9 +74,9 @@ impl Member {
 
 #[test]
 fn choices_lose_nothing_and_keep_each_senders_order() {
-    under_seeds(|seed, mode| {
+    under_seeds(|seed| {
         for bound in [0, 1, 3] {
-            let witness = Simulation::new(seed, 3, mode).run(move || {
+            let witness = Simulation::new(seed, 3).run(move || {
                 let (members, witness) = members(bound);
                 let fibers: Vec<_> = members
                     .into_iter()
@@ -95,9 +95,9 @@ fn choices_lose_nothing_and_keep_each_senders_order() {
 
 #[test]
 fn choices_may_end_at_any_moment() {
-    under_seeds(|seed, mode| {
+    under_seeds(|seed| {
         for bound in [0, 1] {
-            let mut simulation = Simulation::new(seed, 3, mode);
+            let mut simulation = Simulation::new(seed, 3);
             let (members, witness) = members(bound);
             let fibers: Vec<_> = members
                 .into_iter()

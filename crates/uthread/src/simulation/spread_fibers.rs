@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::programs::{Choices, dawdle};
-use super::{Mode, Simulation, under_seeds};
+use super::{Simulation, under_seeds};
 use crate::sched::caller::spawn;
 use crate::sched::worker::{Worker, current};
 use crate::thread::{JoinHandle, spawn};
@@ -23,11 +23,8 @@ fn serve(mut choices: Choices) -> JoinHandle<usize> {
 #[test]
 fn workers_get_equally_many_connections() {
     const EACH: usize = 7;
-    under_seeds(|seed, mode| {
-        if mode == Mode::Migrating {
-            return;
-        }
-        let counts = Simulation::new(seed, WORKERS, mode).run(move || {
+    under_seeds(|seed| {
+        let counts = Simulation::new(seed, WORKERS).run(move || {
             let mut choices = Choices(seed * 7);
             let mut connections = Vec::new();
             for index in 0..(EACH * WORKERS) as u64 {
@@ -46,8 +43,8 @@ fn workers_get_equally_many_connections() {
 
 #[test]
 fn no_connection_is_lost_when_the_runtime_ends() {
-    under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, WORKERS, mode);
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, WORKERS);
         let connections = Arc::new(Mutex::new(Vec::new()));
         let accepted = Arc::clone(&connections);
         simulation.spawn(move || {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::operations::receive_and_check;
 use super::programs::{Choices, dawdle};
-use super::{Mode, Simulation, under_seeds};
+use super::{Simulation, under_seeds};
 use crate::fiber::{Fiber, Identity, Pause};
 use crate::sched::monitor::{Config, Monitor};
 use crate::sched::worker::current;
@@ -35,8 +35,8 @@ fn wait_below_frames(depth: u64, choices: &mut Choices) {
 
 #[test]
 fn a_fiber_finds_its_stack_as_it_was() {
-    under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, 2, mode);
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 2);
         let main = simulation.spawn(move || {
             let fibers = (0..10).map(|index| {
                 let mut choices = Choices(seed * 100 + index);
@@ -58,8 +58,8 @@ fn a_fiber_finds_its_stack_as_it_was() {
 
 #[test]
 fn the_monitor_misses_no_fiber_that_ran_between_two_turns() {
-    under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, 2, mode);
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 2);
         let config = Config {
             threshold: Some(Duration::from_secs(1)),
             report: None,
@@ -97,7 +97,7 @@ const LEFT_BYTES_MAX: usize = 2048;
 #[test]
 #[allow(unsafe_code, reason = "suspending a fiber, and reading it")]
 fn trimming_leaves_the_frame_that_a_fiber_suspends_from_and_little_else() {
-    let mut simulation = Simulation::new(1, 1, Mode::Staying);
+    let mut simulation = Simulation::new(1, 1);
     let address = Arc::new(AtomicUsize::new(0));
     let waiting = Arc::clone(&address);
     let (fiber, joinable) = Fiber::owning(Identity::anonymous(Location::caller()), move || {

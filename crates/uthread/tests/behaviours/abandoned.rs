@@ -27,13 +27,15 @@ behaviours![
             a_semaphore_is_closed_beside_its_waiters,
             a_lock_goes_to_a_waiter_that_lives,
             a_notification_goes_to_a_waiter_that_lives,
-            the_others_wait_at_a_barrier_and_for_a_call,
         ]
     ),
     (
-        // A spare worker goes on where fibers have thread-local storage of their own.
+        // No fiber keeps the worker where fibers have thread-local storage of their own.
         &[OUTSIDE, THREADS, OWN_THREAD],
-        [a_grant_that_was_not_noticed_is_returned]
+        [
+            the_others_wait_at_a_barrier_and_for_a_call,
+            a_grant_that_was_not_noticed_is_returned
+        ]
     )
 ];
 

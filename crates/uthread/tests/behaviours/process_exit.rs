@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::harness::child::child;
 use crate::harness::place::Place;
-use crate::harness::{EVERYWHERE, IN_FIBERS, MIGRATING, OUTSIDE, behaviours};
+use crate::harness::{EVERYWHERE, IN_FIBERS, OUTSIDE, OWN_TLS, behaviours};
 use uthread::io::{self, Read, Write};
 use uthread::{sleep, spawn, yield_now};
 
@@ -22,7 +22,7 @@ behaviours![
         [a_destructor_that_waits_at_exit_lets_no_fiber_run]
     ),
     // Elsewhere the value is left behind by the fiber that exits.
-    (&[OUTSIDE, MIGRATING], [the_exit_of_std_is_noticed_too])
+    (&[OUTSIDE, OWN_TLS], [the_exit_of_std_is_noticed_too])
 ];
 
 /// The exit code of a process in which nothing ran that must not.

@@ -11,7 +11,7 @@ use uthread::{JoinHandle, Runtime};
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
-use crate::harness::{MIGRATING, ON_WORKERS, OUTSIDE, THREADS, behaviours};
+use crate::harness::{ON_WORKERS, OUTSIDE, THREADS, behaviours};
 use crate::support::eventually;
 use crate::support::memory::{resident, use_stack};
 
@@ -21,7 +21,7 @@ behaviours![
         [unused_stack_of_a_fiber_in_a_call_is_given_back]
     ),
     (
-        &[OUTSIDE, THREADS, MIGRATING],
+        &[OUTSIDE, THREADS],
         [unused_stack_of_a_parked_fiber_is_given_back]
     ),
 ];

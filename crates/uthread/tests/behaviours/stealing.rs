@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::harness::place::Place;
 use crate::harness::{
-    EVERYWHERE, Gap, IN_FIBERS, MIGRATING, ON_ONE_WORKER, ON_SEVERAL_WORKERS, ONE_WORKER, OUTSIDE,
-    OWN_THREAD, THREADS, behaviours,
+    EVERYWHERE, Gap, IN_FIBERS, ON_ONE_WORKER, ON_SEVERAL_WORKERS, ONE_WORKER, OUTSIDE, OWN_THREAD,
+    THREADS, behaviours,
 };
 use crate::support::{FREE, HANG};
 use rustix::thread::{Pid, gettid};
@@ -30,7 +30,7 @@ behaviours![
         ]
     ),
     (
-        &[OUTSIDE, THREADS, ONE_WORKER, MIGRATING],
+        &[OUTSIDE, THREADS, ONE_WORKER],
         [
             a_started_fiber_stays_on_its_thread,
             connections_are_spread_over_the_workers

@@ -255,34 +255,3 @@ fn a_starting_worker_sees_the_shutdown() {
         runtime.finish(0, workers);
     });
 }
-
-/// Catches a worker that sleeps beside its mail because another one has taken its wake-up: where
-/// fibers migrate, a searching worker serves one that is about to sleep, and comes upon the wake-up
-/// for it.
-#[test]
-fn a_wake_up_that_a_thief_takes_is_not_lost() {
-    check(PREEMPTIONS_MAX_OF_TWO, || {
-        let runtime = Runtime::migrating(2, 1);
-        let workers = vec![
-            Worker::start_tired(&runtime, 0),
-            Worker::start_searching(&runtime, 1),
-        ];
-        runtime.enqueue(0);
-        runtime.finish(1, workers);
-    });
-}
-
-/// Completes two operations of one worker at once. Catches a second fiber that waits beside a
-/// worker that sleeps, or is lost between a thief and a sleep.
-#[test]
-fn two_results_of_one_worker_go_on_with_two() {
-    check(PREEMPTIONS_MAX_OF_TWO, || {
-        let runtime = Runtime::migrating(2, 2);
-        let workers = vec![
-            Worker::start_asleep(&runtime, 0),
-            Worker::start_tired(&runtime, 1),
-        ];
-        runtime.complete(0, 2);
-        runtime.finish(2, workers);
-    });
-}

@@ -2,13 +2,12 @@
 //! of the same names in `sched/worker` and `sched/shared`; `sleep` is `announce_sleep`, `wait` and
 //! `wake_up` there.
 
+use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering, fence};
-use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
 
 use crate::sched::idle::{Idle, Sleeper};
 use crate::sched::inbox::Inbox;
-use crate::sched::reap_gate::ReapGate;
 use crate::substitutes::{Latch, Queue, Ring};
 
 /// `Shared`, with what each worker has in `remotes`.
@@ -24,8 +23,6 @@ pub(crate) struct Runtime {
     remotes: Vec<Remote>,
     shut_down: AtomicBool,
     ran: Latch,
-    /// `true` if any worker may take started fibers and results.
-    migrating: bool,
     /// Number of fibers that must have started before a fiber ends; until then each of them
     /// occupies its worker. If it equals the number of workers, the model requires that no worker
     /// sleeps while a fiber waits for one.
@@ -37,29 +34,21 @@ struct Remote {
     sleeper: Sleeper,
     deque: Queue,
     inbox: Inbox<()>,
-    /// Started fibers that can go on, where others may take them.
-    offered: Queue,
-    /// The lock of the reactor, with as much of it as matters where others serve it.
-    reap_gate: Mutex<ReapGate>,
     has_waker: AtomicBool,
     ring: Ring,
 }
 
 impl Runtime {
     pub(crate) fn new(workers: usize, together: usize) -> Arc<Runtime> {
-        Runtime::of(workers, together, false, false)
-    }
-
-    pub(crate) fn migrating(workers: usize, together: usize) -> Arc<Runtime> {
-        Runtime::of(workers, together, true, false)
+        Runtime::of(workers, together, false)
     }
 
     /// Creates a runtime whose fibers may have priorities.
     pub(crate) fn ordering(workers: usize, together: usize) -> Arc<Runtime> {
-        Runtime::of(workers, together, false, true)
+        Runtime::of(workers, together, true)
     }
 
-    fn of(workers: usize, together: usize, migrating: bool, may_order: bool) -> Arc<Runtime> {
+    fn of(workers: usize, together: usize, may_order: bool) -> Arc<Runtime> {
         Arc::new(Runtime {
             idle: Idle::default(),
             injector: Queue::default(),
@@ -69,7 +58,6 @@ impl Runtime {
             remotes: (0..workers).map(|_| Remote::new()).collect(),
             shut_down: AtomicBool::new(false),
             ran: Latch::default(),
-            migrating,
             together,
         })
     }
@@ -147,7 +135,7 @@ impl Runtime {
     }
 
     fn has_stealable_work(&self) -> bool {
-        let stealable = |remote: &Remote| !remote.deque.is_empty() || self.has_offer(remote);
+        let stealable = |remote: &Remote| !remote.deque.is_empty();
         !self.injector.is_empty() || self.remotes.iter().any(stealable) || self.has_prioritized()
     }
 
@@ -157,10 +145,6 @@ impl Runtime {
 
     fn has_prioritized(&self) -> bool {
         self.is_ordered() && !self.prioritized.is_empty()
-    }
-
-    fn has_offer(&self, remote: &Remote) -> bool {
-        self.migrating && !remote.offered.is_empty()
     }
 
     fn run_fiber(&self) {
@@ -175,8 +159,6 @@ impl Remote {
             sleeper: Sleeper::default(),
             deque: Queue::default(),
             inbox: Inbox::default(),
-            offered: Queue::default(),
-            reap_gate: Mutex::new(ReapGate::default()),
             has_waker: AtomicBool::new(false),
             ring: Ring::default(),
         }
@@ -230,10 +212,8 @@ impl Worker {
         runtime.idle.begin_search();
         runtime.idle.announce_sleep(&worker.remote().sleeper);
         worker.remote().set_waker();
-        worker.close_reap_gate();
         thread::spawn(move || {
             worker.remote().ring.wait();
-            worker.open_reap_gate();
             worker.end_sleep(false);
             worker.run();
         })
@@ -247,18 +227,6 @@ impl Worker {
         worker.remote().set_waker();
         thread::spawn(move || {
             worker.sleep();
-            worker.run();
-        })
-    }
-
-    /// Starts a worker that has nothing of its own and begins to search.
-    pub(crate) fn start_searching(runtime: &Arc<Runtime>, index: usize) -> JoinHandle<()> {
-        let mut worker = Worker::new(runtime, index);
-        worker.remote().set_waker();
-        thread::spawn(move || {
-            if !worker.search() {
-                worker.sleep();
-            }
             worker.run();
         })
     }
@@ -304,16 +272,13 @@ impl Worker {
     }
 
     fn run_fiber(&self) {
-        if self.runtime.has_offer(self.remote()) {
-            self.runtime.wake_one();
-        }
         self.runtime.run_fiber();
     }
 
     fn pop_ready(&mut self) -> bool {
         let own = self.ready > 0;
         self.ready = self.ready.saturating_sub(1);
-        own || (self.runtime.migrating && self.remote().offered.pop())
+        own
     }
 
     /// Takes a fiber that any worker may take, unless this one searches: then its search takes it.
@@ -321,46 +286,9 @@ impl Worker {
         self.ordered && !self.searching && self.runtime.prioritized.pop()
     }
 
-    /// Makes fibers ready whose operations have ended.
-    fn make_ready(&mut self, count: usize) {
-        if self.runtime.migrating {
-            (0..count).for_each(|_| self.remote().offered.push());
-        } else {
-            self.ready += count;
-        }
-    }
-
     /// Takes what has arrived for this worker.
     fn collect(&mut self) {
-        let arrived = if self.runtime.migrating {
-            let _reactor = self.remote().reap_gate.lock().unwrap();
-            self.remote().ring.reap()
-        } else {
-            self.remote().ring.reap()
-        };
-        self.make_ready(arrived.completions);
-    }
-
-    /// Takes what has arrived for others, unless they sleep.
-    fn serve_others(&mut self) -> bool {
-        for index in 0..self.runtime.remotes.len() {
-            let victim = &self.runtime.remotes[index];
-            if index == self.index {
-                continue;
-            }
-            let Ok(mut reap_gate) = victim.reap_gate.try_lock() else {
-                continue;
-            };
-            if !reap_gate.is_closed() {
-                let arrived = victim.ring.reap();
-                if arrived.woken {
-                    reap_gate.record_wake_up();
-                }
-                drop(reap_gate);
-                self.make_ready(arrived.completions);
-            }
-        }
-        self.pop_ready()
+        self.ready += self.remote().ring.reap().completions;
     }
 
     fn look_around(&mut self) -> bool {
@@ -381,7 +309,6 @@ impl Worker {
     fn has_own_work(&self) -> bool {
         self.ready > 0
             || !self.remote().deque.is_empty()
-            || self.runtime.has_offer(self.remote())
             || (self.ordered && !self.searching && !self.runtime.prioritized.is_empty())
     }
 
@@ -390,9 +317,7 @@ impl Worker {
             self.searching = true;
             self.runtime.idle.begin_search();
         }
-        let found = (self.ordered && self.runtime.prioritized.pop())
-            || self.steal()
-            || (self.runtime.migrating && self.serve_others());
+        let found = (self.ordered && self.runtime.prioritized.pop()) || self.steal();
         if found {
             self.end_search();
             self.run_fiber();
@@ -404,15 +329,13 @@ impl Worker {
     fn steal(&self) -> bool {
         let mut sources = vec![&self.runtime.injector];
         sources.extend(self.runtime.remotes.iter().map(|remote| &remote.deque));
-        let found = sources.into_iter().any(|source| {
+        sources.into_iter().any(|source| {
             let found = source.pop();
             if found && source.pop() {
                 self.remote().deque.push();
             }
             found
-        });
-        let offered = |remote: &Remote| self.runtime.migrating && remote.offered.pop();
-        found || self.runtime.remotes.iter().any(offered)
+        })
     }
 
     fn end_search(&mut self) {
@@ -431,21 +354,10 @@ impl Worker {
         let has_work = saw_work
             || self.remote().inbox.has_mail()
             || self.runtime.shut_down.load(Ordering::Acquire);
-        if !has_work && self.close_reap_gate() {
+        if !has_work {
             self.remote().ring.wait();
         }
-        self.open_reap_gate();
         self.end_sleep(saw_work);
-    }
-
-    fn close_reap_gate(&self) -> bool {
-        !self.runtime.migrating || self.remote().reap_gate.lock().unwrap().close()
-    }
-
-    fn open_reap_gate(&self) {
-        if self.runtime.migrating {
-            self.remote().reap_gate.lock().unwrap().open();
-        }
     }
 
     fn end_sleep(&mut self, saw_work: bool) {

@@ -4,8 +4,6 @@
 pub(crate) mod idle;
 #[path = "../../../../crates/uthread/src/sched/queues/inbox.rs"]
 pub(crate) mod inbox;
-#[path = "../../../../crates/uthread/src/sched/reactor/reap_gate.rs"]
-pub(crate) mod reap_gate;
 
 /// Replaces random choices, which must not affect the checked properties.
 pub(crate) mod fast_rand {

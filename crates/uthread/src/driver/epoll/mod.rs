@@ -306,10 +306,6 @@ impl Completions for EpollCompletions {
         }
         mem::take(&mut state.woken)
     }
-
-    fn is_empty(&mut self) -> bool {
-        !self.core.has_results()
-    }
 }
 
 impl State {

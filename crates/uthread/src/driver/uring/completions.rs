@@ -7,7 +7,6 @@ use std::time::Instant;
 use io_uring::{CompletionQueue, cqueue};
 
 use super::Ring;
-use super::connections::Connections;
 use super::devices::Devices;
 use super::user_data::{Target, UserData};
 use crate::driver::{Completion, Completions, Token};
@@ -52,17 +51,21 @@ impl UringCompletions {
     }
 }
 
-impl Completions for UringCompletions {
-    fn is_empty(&mut self) -> bool {
+#[cfg(test)]
+impl UringCompletions {
+    /// Returns `true` if there is nothing to hand out.
+    pub(super) fn is_empty(&mut self) -> bool {
         let devices_have_none = self
             .queue_of_devices()
             .is_none_or(|(queue, ..)| queue.is_empty());
-        let has_results = |connections: &Connections| connections.has_results();
+        let has_results = |connections: &super::connections::Connections| connections.has_results();
         devices_have_none
             && !self.ring.connections.as_ref().is_some_and(has_results)
             && self.queue().0.is_empty()
     }
+}
 
+impl Completions for UringCompletions {
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
         let mut max = max - self.reap_devices(max, complete);
         max -= self.ring.reap_connections(max, complete);

@@ -36,7 +36,6 @@ pub struct Metrics {
     /// One entry per worker, in the order of the numbers in their threads' names.
     pub workers: Vec<WorkerMetrics>,
     /// Number of fibers that wait for any worker: new ones that were spawned outside the workers,
-    /// or have a priority; and, if fibers migrate, ready ones that were woken outside the workers,
     /// or have a priority.
     pub injector: usize,
     /// The threads of this runtime that run calls passed to [`blocking`](crate::blocking).
@@ -92,13 +91,11 @@ pub struct WorkerMetrics {
     pub ended: u64,
     /// Number of switches to a fiber, including the first switch to each.
     pub switches: u64,
-    /// Number of times that this worker stole fibers from another: new ones or, if fibers migrate,
-    /// any that can run.
+    /// Number of times that this worker stole new fibers from another.
     pub steals: u64,
     /// Number of times that this worker took new fibers that were spawned outside the workers.
     pub injected: u64,
-    /// Number of times that this worker woke another one to run new fibers or, if fibers migrate,
-    /// ready ones.
+    /// Number of times that this worker woke another one to run new fibers.
     pub wakes_sent: u64,
     /// Number of times that this worker had such fibers and did not have to wake another one.
     pub wakes_spared: u64,
@@ -108,9 +105,6 @@ pub struct WorkerMetrics {
     pub submissions: u64,
     /// Number of operations whose results this worker collected.
     pub completions: u64,
-    /// Number of those operations that this worker collected for another, busy worker. Nonzero only
-    /// if fibers migrate.
-    pub served: u64,
     /// Number of times that a fiber occupied this worker for longer than
     /// [`Builder::stall_threshold`](crate::runtime::Builder::stall_threshold) while others waited.
     pub stalls: u64,
@@ -203,8 +197,7 @@ impl WorkerMetrics {
             wakes_spared: counters.wakes_spared.get(),
             enters: driver.enters,
             submissions: driver.submissions,
-            completions: (counters.completions.get()).wrapping_add(counters.relieved.get()),
-            served: counters.served.get(),
+            completions: counters.completions.get(),
             stalls: counters.stalls.get(),
             sleeps: counters.sleeps.get(),
             idle: Duration::from_nanos(counters.idle_ns.get()),
@@ -212,7 +205,7 @@ impl WorkerMetrics {
     }
 
     /// Returns the columns of the table in order.
-    fn columns(&self) -> [(&'static str, u64); 15] {
+    fn columns(&self) -> [(&'static str, u64); 14] {
         [
             ("fibers", self.fibers),
             ("ended", self.ended),
@@ -224,7 +217,6 @@ impl WorkerMetrics {
             ("enters", self.enters),
             ("submissions", self.submissions),
             ("completions", self.completions),
-            ("served", self.served),
             ("stalls", self.stalls),
             ("sleeps", self.sleeps),
             ("ready", self.ready as u64),
@@ -251,7 +243,6 @@ impl Add for WorkerMetrics {
             enters: self.enters + other.enters,
             submissions: self.submissions + other.submissions,
             completions: self.completions + other.completions,
-            served: self.served + other.served,
             stalls: self.stalls + other.stalls,
             sleeps: self.sleeps + other.sleeps,
             idle: self.idle + other.idle,

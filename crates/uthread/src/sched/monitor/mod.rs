@@ -1,9 +1,9 @@
 //! The monitor: one thread of the runtime that notices fibers which monopolize their worker.
 //!
 //! A fiber that computes for long, or blocks outside of the runtime, delays all other fibers of its
-//! worker. Nothing can interrupt it from outside, but the monitor can report it. Where fibers
-//! migrate, the monitor also wakes another worker to take over the waiting fibers, and otherwise
-//! one to take over the new fibers that were handed to its worker.
+//! worker. Nothing can interrupt it from outside, but the monitor can report it, and wake another
+//! worker to take over the new fibers that were handed to its worker. Where fibers have thread-local
+//! storage of their own, it [takes the worker](super::shared::handover) from the fiber.
 //!
 //! The monitor samples the workers periodically, and stops while every worker sleeps. It also asks
 //! the workers to [trim](trims) the stacks of fibers that wait for long, and sends them [probes] of
@@ -29,7 +29,6 @@ use self::observation::Observation;
 use self::probes::Probes;
 use self::trims::Trims;
 use super::shared::Shared;
-use super::shared::mode::Mode;
 use crate::driver::native::blocked::Blocked;
 use crate::driver::native::standard_error;
 
@@ -256,7 +255,6 @@ impl Monitor {
     fn interval_of_samples(&self) -> Duration {
         match self.config.threshold {
             _ if self.shared.spares.may_be() => INTERVAL_WITH_SPARES,
-            _ if self.shared.is_migrating() => INTERVAL_MIN,
             Some(threshold) if !self.shared.has_other_threads() => {
                 (threshold / SAMPLES_PER_THRESHOLD).max(INTERVAL_MIN)
             }
@@ -298,24 +296,19 @@ impl Monitor {
             }
             let duration = now.saturating_duration_since(sample.since);
             if !duration.is_zero() {
-                shared.relieve(index, now, sample.cpu_time);
+                shared.relieve(index, sample.cpu_time);
             }
             if hooks_run && let Some(threshold) = self.config.threshold {
                 sample.report_after = sample.report_after.max(duration.saturating_add(threshold));
             }
             all_stall_since = all_stall_since.map(|since| since.min(duration));
-            if !shared.is_migrating()
-                && duration >= sample.report_after
-                && shared.others_wait_for(remote)
-            {
+            if duration >= sample.report_after && shared.others_wait_for(remote) {
                 self.record_stall(index, duration);
             }
         }
         if let (Some(threshold), Some(duration)) = (self.config.threshold, all_stall_since)
-            && (duration >= threshold.saturating_mul(UNSTARTED_THRESHOLDS)
-                && shared.has_unstarted()
-                // Any other worker would run them.
-                || shared.is_migrating() && shared.others_wait_for(shared.remote(0)))
+            && duration >= threshold.saturating_mul(UNSTARTED_THRESHOLDS)
+            && shared.has_unstarted()
         {
             for index in 0..shared.workers() {
                 let Sample {
@@ -366,7 +359,7 @@ impl Monitor {
             },
             #[cfg(feature = "backtrace")]
             backtrace,
-            has_own_tls: shared.mode == Mode::OwnTls,
+            has_own_tls: shared.has_own_tls(),
         });
     }
 

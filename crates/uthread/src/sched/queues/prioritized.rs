@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   new fibers       one queue for all workers, also for those from outside the workers
-//!   started fibers   if they stay: a queue of the worker that has started them; if they migrate: one for all workers
+//!   started fibers   a queue of the worker that has started them
 //! ```
 //!
 //! They exist only in a runtime in which some fiber has had such a priority. The README has the
@@ -40,26 +40,16 @@ impl<T> Pair<T> {
     }
 }
 
-/// The fibers that any worker may take. The new ones are bounded by memory, as `spawn` cannot
-/// refuse; the started ones by the number of live fibers.
+/// The fibers that any worker may take. They are bounded by memory, as `spawn` cannot refuse.
 #[derive(Default)]
 pub(crate) struct SharedPrioritized {
     new: Pair<Injector<FiberRef>>,
-    started: Pair<Injector<Started>>,
 }
 
 impl SharedPrioritized {
     /// Appends a new fiber to those of its priority, which is not normal.
     pub(in crate::sched) fn push_new(&self, fiber: FiberRef) {
         self.new.of(fiber.control().limits.priority()).push(fiber);
-    }
-
-    /// Appends a started fiber that may leave its worker to those of its priority, which is not
-    /// normal.
-    pub(in crate::sched) fn push_started(&self, fiber: Started) {
-        self.started
-            .of(fiber.control().limits.priority())
-            .push(fiber);
     }
 
     /// Takes the oldest new fiber of this priority.
@@ -74,29 +64,21 @@ impl SharedPrioritized {
 
     /// Returns the number of fibers.
     pub(in crate::sched) fn len(&self) -> usize {
-        let started = self.started.all().map(Injector::len);
-        self.new_fibers() + started.iter().sum::<usize>()
-    }
-
-    /// Returns `true` if there are started fibers.
-    pub(in crate::sched) fn has_started(&self) -> bool {
-        !self.started.all().into_iter().all(Injector::is_empty)
+        self.new_fibers()
     }
 
     pub(in crate::sched) fn is_empty(&self) -> bool {
-        self.new.all().into_iter().all(Injector::is_empty) && !self.has_started()
+        self.new.all().into_iter().all(Injector::is_empty)
     }
 
     fn has(&self, priority: Priority) -> bool {
-        !self.started.of(priority).is_empty() || !self.new.of(priority).is_empty()
+        !self.new.of(priority).is_empty()
     }
 }
 
 /// The view of one worker.
 pub(crate) struct Prioritized {
     pub(in crate::sched) shared: Arc<SharedPrioritized>,
-    /// `true` if fibers migrate, so that those of `own` do not exist.
-    migrating: bool,
     /// Started fibers that only this worker may run.
     own: Pair<RunQueue>,
     own_length: OwnLength,
@@ -129,12 +111,10 @@ pub(crate) struct Pick {
 impl Prioritized {
     pub(in crate::sched) fn new(
         shared: Arc<SharedPrioritized>,
-        migrating: bool,
         own_length: OwnLength,
     ) -> Prioritized {
         Prioritized {
             shared,
-            migrating,
             own: Pair::default(),
             own_length,
             arbiter: Cell::new(Arbiter::new()),
@@ -145,9 +125,6 @@ impl Prioritized {
 
     /// Appends a started fiber to those of its priority, which is not normal.
     pub(in crate::sched) fn push(&self, fiber: Started) {
-        if self.migrating {
-            return self.shared.push_started(fiber);
-        }
         let own = self.own.of(fiber.control().limits.priority());
         own.push(fiber);
         self.record_own();
@@ -155,13 +132,9 @@ impl Prioritized {
 
     /// Takes the oldest started fiber of this priority.
     pub(in crate::sched) fn pop(&self, priority: Priority) -> Option<Started> {
-        if self.migrating {
-            take(|| self.shared.started.of(priority).steal())
-        } else {
-            let fiber = self.own.of(priority).pop();
-            self.record_own();
-            fiber
-        }
+        let fiber = self.own.of(priority).pop();
+        self.record_own();
+        fiber
     }
 
     /// Removes a started fiber that only this worker may run. Returns `true` if it was in a queue.

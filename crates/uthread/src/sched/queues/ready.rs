@@ -18,9 +18,6 @@
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
-use crossbeam_deque::{Stealer, Worker as Deque};
-use crossbeam_utils::atomic::AtomicCell;
-
 use super::prioritized::{OwnLength, Prioritized, SharedPrioritized};
 use super::run_queue::{End, Length, RunQueue};
 use crate::fiber::Started;
@@ -32,18 +29,16 @@ const NEXT_IN_A_ROW_MAX: u32 = 3;
 
 /// Each fiber is contained at most once, so the number of live fibers bounds it.
 pub(crate) struct Ready {
-    /// `true` if fibers neither migrate nor are ordered and none is spent, so that all are in
+    /// `true` if fibers are not ordered and none is spent, so that all are in
     /// `staying`; and no probe is placed.
     is_plain: Cell<bool>,
     /// `true` while a probe has a place among the fibers.
     is_probed: Cell<bool>,
-    /// The normal fibers or, if fibers migrate, those that must stay.
+    /// The normal fibers.
     staying: RunQueue,
-    /// Fibers that have used up their last turn, if fibers neither migrate nor are ordered.
+    /// Fibers that have used up their last turn, if fibers are not ordered.
     spent: RunQueue,
-    /// If fibers migrate: the normal ones that may leave.
-    stealable: Option<Stealable>,
-    /// If fibers are ordered: those of other priorities that need not stay.
+    /// If fibers are ordered: those of other priorities.
     prioritized: OnceCell<Box<Prioritized>>,
     /// The number of those that this worker has to itself.
     prioritized_length: OwnLength,
@@ -57,8 +52,6 @@ pub(crate) struct Ready {
 #[derive(Clone, Copy)]
 pub(crate) struct Position {
     staying: End,
-    /// If fibers migrate: number of fibers before it that may leave.
-    leaving: usize,
 }
 
 /// The numbers of ready fibers that only their worker knows otherwise, for other threads.
@@ -74,28 +67,19 @@ impl Lengths<'_> {
     }
 }
 
-struct Stealable {
-    next: Arc<AtomicCell<Option<Started>>>,
-    queue: Deque<Started>,
-}
-
-/// Steals ready fibers from a worker.
-pub(crate) struct StealHandle {
-    pub(crate) queue: Stealer<Started>,
-    /// The fiber to run next, which is left to the worker as long as it makes progress: if two
-    /// fibers wake each other, a thief would only separate them.
-    pub(crate) next: Arc<AtomicCell<Option<Started>>>,
+impl Default for Ready {
+    fn default() -> Ready {
+        Ready::new()
+    }
 }
 
 impl Ready {
-    /// Creates the queues of a worker whose fibers do not migrate.
-    pub(crate) fn local() -> Ready {
+    fn new() -> Ready {
         Ready {
             is_plain: Cell::new(true),
             is_probed: Cell::new(false),
             staying: RunQueue::default(),
             spent: RunQueue::default(),
-            stealable: None,
             prioritized: OnceCell::new(),
             prioritized_length: OwnLength::default(),
             next_at: Cell::new(u64::MAX),
@@ -103,26 +87,10 @@ impl Ready {
         }
     }
 
-    /// Creates the queues of a worker whose ready fibers others may steal by the handle.
-    #[cfg(test)]
-    pub(crate) fn stealable() -> (Ready, StealHandle) {
-        let (next, queue) = (Arc::default(), Deque::new_fifo());
-        let steal_handle = StealHandle {
-            queue: queue.stealer(),
-            next: Arc::clone(&next),
-        };
-        let ready = Ready {
-            is_plain: Cell::new(false),
-            stealable: Some(Stealable { next, queue }),
-            ..Ready::local()
-        };
-        (ready, steal_handle)
-    }
-
     /// Orders the fibers that are added from now on by their priorities.
-    pub(crate) fn order(&self, shared: &Arc<SharedPrioritized>, migrating: bool) {
+    pub(crate) fn order(&self, shared: &Arc<SharedPrioritized>) {
         let length = OwnLength::clone(&self.prioritized_length);
-        let new = || Box::new(Prioritized::new(Arc::clone(shared), migrating, length));
+        let new = || Box::new(Prioritized::new(Arc::clone(shared), length));
         self.prioritized.get_or_init(new);
         self.is_plain.set(false);
         while let Some(fiber) = self.spent.pop() {
@@ -130,7 +98,7 @@ impl Ready {
         }
     }
 
-    /// Returns `true` if fibers neither migrate nor are ordered, and none is spent.
+    /// Returns `true` if fibers are not ordered, and none is spent.
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain.get()
     }
@@ -155,7 +123,7 @@ impl Ready {
         }
     }
 
-    /// Appends a fiber that has used up its turn, if fibers neither migrate nor are ordered.
+    /// Appends a fiber that has used up its turn, if fibers are not ordered.
     pub(crate) fn push_spent(&self, fiber: Started) {
         self.spent.push(fiber);
         self.is_plain.set(false);
@@ -170,8 +138,7 @@ impl Ready {
 
     /// Records whether fibers are left that have used up their turns.
     fn record_plain(&self) {
-        let others_are_plain =
-            self.stealable.is_none() && !self.is_ordered() && !self.is_probed.get();
+        let others_are_plain = !self.is_ordered() && !self.is_probed.get();
         self.is_plain.set(others_are_plain && self.spent.is_empty());
     }
 
@@ -187,10 +154,7 @@ impl Ready {
         {
             return prioritized.push(fiber);
         }
-        match &self.stealable {
-            None => self.staying.push(fiber),
-            Some(stealable) => stealable.queue.push(fiber),
-        }
+        self.staying.push(fiber);
     }
 
     /// Appends a fiber that only this worker may run.
@@ -239,7 +203,7 @@ impl Ready {
         }
     }
 
-    /// Makes a fiber run next if fibers migrate or are ordered. Only a normal one comes before
+    /// Makes a fiber run next if not all are in `staying`. Only a normal one comes before
     /// others of its priority.
     fn push_next_by_kind(&self, fiber: Started, now: u64) {
         if fiber.control().limits.priority() != Priority::Normal {
@@ -249,14 +213,7 @@ impl Ready {
         if !self.may_run_next(is_first, now) {
             return self.push_by_kind(fiber);
         }
-        match &self.stealable {
-            None => self.put_first(fiber, is_first),
-            Some(stealable) => {
-                if let Some(displaced) = stealable.next.swap(Some(fiber)) {
-                    self.push_by_kind(displaced);
-                }
-            }
-        }
+        self.put_first(fiber, is_first);
     }
 
     /// Returns `true` if no fiber was put first since the last switch.
@@ -264,19 +221,9 @@ impl Ready {
         self.next_at.get() != now
     }
 
-    /// Takes the fiber to run next, if fibers do not migrate.
+    /// Takes the fiber to run next.
     pub(crate) fn pop_staying(&self) -> Option<Started> {
         self.staying.pop()
-    }
-
-    /// Takes the fiber to run next, if fibers migrate.
-    pub(crate) fn pop_stealable(&self) -> Option<Started> {
-        let stealable = self.stealable.as_ref()?;
-        // Usually it is empty, and no atomic read-modify-write is needed.
-        let next = stealable.next.load().and_then(|_| stealable.next.take());
-        // Fibers that must stay are few, and run first.
-        next.or_else(|| self.staying.pop())
-            .or_else(|| stealable.queue.pop())
     }
 
     /// Removes a fiber that only this worker may run. Returns `true` if it was in the queue.
@@ -295,21 +242,12 @@ impl Ready {
     }
 
     fn is_rest_empty(&self) -> bool {
-        self.spent.is_empty()
-            && self.stealable.as_ref().is_none_or(Stealable::is_empty)
-            && self.prioritized().is_none_or(Prioritized::is_empty)
+        self.spent.is_empty() && self.prioritized().is_none_or(Prioritized::is_empty)
     }
 
     /// Returns `true` if there is a normal fiber.
     pub(crate) fn has_normal(&self) -> bool {
-        let stealable = self.stealable.as_ref();
-        !self.staying.is_empty() || stealable.is_some_and(|stealable| !stealable.is_empty())
-    }
-
-    /// Returns `true` if any worker may take a started fiber of another priority than normal.
-    pub(crate) fn offers_prioritized(&self) -> bool {
-        self.prioritized()
-            .is_some_and(|prioritized| prioritized.shared.has_started())
+        !self.staying.is_empty()
     }
 
     /// Returns the numbers of fibers, without those that others may steal.
@@ -325,28 +263,12 @@ impl Ready {
     pub(crate) fn end(&self) -> Position {
         Position {
             staying: self.staying.end(),
-            leaving: self.leaving(),
         }
     }
 
     /// Returns `true` if a fiber at this position would run next among the normal ones.
     pub(crate) fn has_reached(&self, position: Position) -> bool {
-        let has_next = |stealable: &Stealable| stealable.next.load().is_some();
         self.staying.has_reached(position.staying)
-            && position.leaving == 0
-            && !self.stealable.as_ref().is_some_and(has_next)
-    }
-
-    /// Adjusts a position after a pick, before which there were `leaving` fibers that might leave.
-    pub(crate) fn follow(&self, position: &mut Position, leaving: usize) {
-        let now = self.leaving();
-        let taken = leaving.saturating_sub(now);
-        position.leaving = position.leaving.saturating_sub(taken).min(now);
-    }
-
-    /// Returns the number of fibers in the queue that others steal from.
-    pub(crate) fn leaving(&self) -> usize {
-        self.stealable_queue().map_or(0, Deque::len)
     }
 
     /// Records whether a probe has a place among the fibers.
@@ -358,16 +280,5 @@ impl Ready {
     /// Returns `true` if a probe has a place among the fibers.
     pub(crate) fn is_probed(&self) -> bool {
         self.is_probed.get()
-    }
-
-    /// Returns the queue that others steal from, if fibers migrate.
-    pub(crate) fn stealable_queue(&self) -> Option<&Deque<Started>> {
-        self.stealable.as_ref().map(|stealable| &stealable.queue)
-    }
-}
-
-impl Stealable {
-    fn is_empty(&self) -> bool {
-        self.next.load().is_none() && self.queue.is_empty()
     }
 }

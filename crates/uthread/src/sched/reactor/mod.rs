@@ -1,26 +1,19 @@
 //! The reactor of one worker: its operations in flight, its timers, its completions, and every
 //! fiber that it has started.
 //!
-//! If fibers migrate, an idle worker serves the reactor of a busy one: it collects completions and
-//! expires timers while the [`ReapGate`] is open.
-//!
 //! | module | contents |
 //! | --- | --- |
 //! | [`operations`] | its operations in flight |
 //! | [`timers`] | the timer wheel |
 //! | [`tables`] | growth of tables that may have a million entries |
-//! | [`reap_gate`] | whether other workers may reap its completions |
 //! | [`driver_cell`] | the driver of a worker |
-//! | [`local_or_shared`] | a value that a worker owns alone, or shares |
 #![allow(
     clippy::inline_always,
     reason = "hot paths, whose instructions are counted"
 )]
 
 pub(crate) mod driver_cell;
-pub(crate) mod local_or_shared;
 pub(crate) mod operations;
-pub(crate) mod reap_gate;
 mod tables;
 pub(crate) mod timers;
 
@@ -28,7 +21,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use self::operations::{CompletionSink, Operations, Woken};
-use self::reap_gate::ReapGate;
 use self::timers::Timers;
 use crate::driver::{Completion, Completions, Token};
 use crate::fiber::{Control, FiberRef, Started, end_park};
@@ -37,14 +29,9 @@ use crate::fiber::{Control, FiberRef, Started, end_park};
 /// completions delays neither fibers nor timers.
 const COLLECTED_MAX: usize = 256;
 
-/// Maximum number of completions collected for another worker, which may return at any moment and
-/// need its share.
-const SERVED_MAX: usize = 32;
-
 pub(crate) struct Reactor {
     /// `None` when the worker has ended.
     completions: Option<Box<dyn Completions>>,
-    pub(crate) reap_gate: ReapGate,
     /// Completions that are being handed out; otherwise empty.
     arrived: Vec<(Token, Completion)>,
     operations: Operations,
@@ -70,7 +57,6 @@ impl Reactor {
     pub(crate) fn new(completions: Box<dyn Completions>, origin: Instant) -> Reactor {
         Reactor {
             completions: Some(completions),
-            reap_gate: ReapGate::default(),
             arrived: Vec::new(),
             operations: Operations::default(),
             timers: Timers::new(origin),
@@ -102,8 +88,8 @@ impl Reactor {
         ended
     }
 
-    pub(crate) fn fibers(&self) -> impl Iterator<Item = &FiberRef> {
-        self.live.iter()
+    pub(crate) fn fibers(&self) -> &[FiberRef] {
+        &self.live
     }
 
     /// Returns the token of the operation that is begun next.
@@ -150,31 +136,6 @@ impl Reactor {
     /// returns the number of completed operations. Called by the owner.
     pub(crate) fn collect(&mut self, ready: impl FnMut(Started, bool)) -> u64 {
         self.reap(COLLECTED_MAX, ready).0
-    }
-
-    /// Collects completions and [expires](Reactor::expire) timers on behalf of an owner that does
-    /// not sleep.
-    pub(crate) fn serve(&mut self, now: Instant, mut ready: impl FnMut(Started, bool)) -> u64 {
-        if self.reap_gate.is_closed() {
-            return 0;
-        }
-        let (count, woken) = self.reap(SERVED_MAX, &mut ready);
-        if woken {
-            self.reap_gate.record_wake_up();
-        }
-        self.expire(now, |fiber| ready(fiber, false));
-        count
-    }
-
-    /// Returns `true` if [`serve`](Reactor::serve) would find something.
-    pub(crate) fn has_something(&mut self, now: Instant) -> bool {
-        let completions = self.completions.as_mut();
-        !self.reap_gate.is_closed()
-            && (completions.is_some_and(|completions| !completions.is_empty())
-                || self
-                    .timers
-                    .next_deadline()
-                    .is_some_and(|deadline| deadline <= now))
     }
 
     fn reap(&mut self, max: usize, mut ready: impl FnMut(Started, bool)) -> (u64, bool) {
@@ -275,26 +236,6 @@ impl Reactor {
             && let Some(token) = self.operations.token_of(fiber)
         {
             self.late.push(token);
-        }
-    }
-
-    /// Returns the fiber at `index` among those suspended here, if there is one. Called by the
-    /// owner's loop. If fibers migrate, others may resume a fiber at any time unless it waits for
-    /// an operation, which ends under the lock.
-    pub(crate) fn suspended(&self, index: usize, migrating: bool) -> Option<&Control> {
-        if migrating {
-            self.operations.waiting(index)
-        } else {
-            self.live.get(index).map(|fiber| fiber.control())
-        }
-    }
-
-    /// Returns a number above all indices of suspended fibers.
-    pub(crate) fn suspended_max(&self, migrating: bool) -> usize {
-        if migrating {
-            self.operations.indices()
-        } else {
-            self.live.len()
         }
     }
 

@@ -229,16 +229,6 @@ impl Operations {
         ptr::eq(waiting, fiber).then_some(token)
     }
 
-    /// Returns the fiber, if there is one, that waits for the operation at `index`.
-    pub(crate) fn waiting(&self, index: usize) -> Option<&Control> {
-        self.slots.get(index)?.recipient.waiting()
-    }
-
-    /// Returns a number above all indices of operations.
-    pub(crate) fn indices(&self) -> usize {
-        self.indices
-    }
-
     pub(crate) fn has(&mut self, token: Token) -> bool {
         self.find(token).is_some()
     }

@@ -48,16 +48,10 @@ pub(crate) struct Counters {
     enters: Counter,
     submissions: Counter,
     pub(crate) completions: Counter,
-    /// Number of these completions that were collected for another worker.
-    pub(crate) served: Counter,
-    /// Number of `join`s whose second closure is offered and not yet taken back. Wraps: if fibers
-    /// migrate, only the sum over all workers is meaningful.
+    /// Number of `join`s whose second closure is offered and not yet taken back.
     pub(crate) forks: Counter,
     /// Written by the monitor.
     pub(crate) stalls: Counter,
-    /// Number of completions that the monitor has collected for the worker, beside those above.
-    /// Written by the monitor.
-    pub(crate) relieved: Counter,
     /// The nonzero id of the running fiber, for the monitor.
     pub(crate) running: Counter,
     /// The place where that fiber, or an earlier one, was spawned.
@@ -65,8 +59,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Returns the number of fibers that the worker has started and not ended. If fibers migrate,
-    /// some may have ended elsewhere.
+    /// Returns the number of fibers that the worker has started and not ended.
     pub(crate) fn live(&self) -> u64 {
         let ended = self.ended.get();
         self.fibers.get().saturating_sub(ended)

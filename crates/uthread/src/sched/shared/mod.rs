@@ -7,7 +7,6 @@
 //! | [`handover`] | taking a worker from a thread that is stuck |
 //! | [`idle`] | which workers sleep, and which are woken |
 //! | [`notifier`] | wakes the monitor |
-//! | [`mode`] | whether fibers migrate, and have thread-local storage of their own |
 //! | [`dedicated`] | the fibers that run on threads of their own |
 //! | [`abandonment`] | whether the fibers of a runtime that ends are awaited |
 //! | [`runners`] | stacks with blocks of thread-local storage, for fibers that have their own |
@@ -23,7 +22,6 @@ pub(crate) mod delays;
 mod gauge;
 pub(crate) mod handover;
 pub(crate) mod idle;
-pub(crate) mod mode;
 mod notifier;
 mod remote;
 pub(in crate::sched) mod runners;
@@ -34,13 +32,12 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use crossbeam_deque::{Injector, Worker as Deque};
+use crossbeam_deque::Injector;
 
 use self::abandonment::{Abandonment, Decision};
 use self::counters::{Counter, Counters};
 use self::dedicated::DedicatedFibers;
 use self::idle::Idle;
-use self::mode::Mode;
 use self::notifier::Notifier;
 pub(crate) use self::remote::{LocalEnds, Mail, Reading, Remote};
 use self::runners::Runners;
@@ -49,9 +46,8 @@ use self::spares::Spares;
 use super::queues::new_fibers::{NewFibers, take};
 use super::queues::prioritized::SharedPrioritized;
 use crate::atomic::lock;
-use crate::fiber::{AnyContext, FiberRef, Started};
+use crate::fiber::{AnyContext, FiberRef};
 use crate::pool::{self, OwnPool};
-use crate::priorities::Priority;
 use crate::stack::pool::Pool;
 use crate::tls;
 
@@ -66,15 +62,12 @@ pub(crate) struct Shared {
     pub(in crate::sched) runners: Option<Runners>,
     /// New fibers from outside the workers. Bounded by memory: `spawn` cannot refuse.
     pub(in crate::sched) injector: Injector<FiberRef>,
-    /// If fibers migrate: fibers woken from outside the workers. Bounded by the live fibers.
-    pub(in crate::sched) woken: Injector<Started>,
     /// Number of new fibers that were handed to the workers in turn.
     pub(in crate::sched) spread: AtomicUsize,
     /// The workers that the runtime was built with.
     pub(in crate::sched) remotes: Vec<Arc<Remote>>,
     /// Used if fibers have thread-local storage of their own.
     pub(crate) spares: Spares,
-    pub(in crate::sched) mode: Mode,
     pub(in crate::sched) idle: Arc<Idle>,
     /// The flags [`SHUT_DOWN`], [`JOINING`] and [`ORDERED`], in one word, so that one test for all
     /// of them suffices.
@@ -99,7 +92,8 @@ pub(crate) struct Shared {
 pub(crate) struct Settings {
     pub(crate) workers: usize,
     pub(crate) stack_size: usize,
-    pub(crate) mode: Mode,
+    /// `true` if fibers have thread-local storage of their own.
+    pub(crate) own_tls: bool,
     pub(crate) calls: pool::Config,
     pub(crate) context: Option<Arc<dyn AnyContext>>,
 }
@@ -123,28 +117,27 @@ impl Shared {
         let Settings {
             workers,
             stack_size,
-            mode,
+            own_tls,
             calls,
             context,
         } = settings;
         let idle = Arc::new(Idle::default());
         let abandonment = Arc::new(Decision::default());
-        let remote = |_| Remote::new(&idle, &abandonment, mode, workers == 1);
+        let remote = |_| Remote::new(&idle, &abandonment, workers == 1);
         let (remotes, queues) = (0..workers).map(remote).unzip();
         let shared = Shared {
-            stacks: match mode {
-                Mode::OwnTls => Pool::with_blocks(stack_size, tls::block_size()),
-                _ => Pool::new(stack_size),
+            stacks: if own_tls {
+                Pool::with_blocks(stack_size, tls::block_size())
+            } else {
+                Pool::new(stack_size)
             },
             calls: OwnPool::new(calls),
             context,
-            runners: (mode == Mode::OwnTls).then(Runners::default),
+            runners: own_tls.then(Runners::default),
             injector: Injector::new(),
             spread: AtomicUsize::new(0),
-            woken: Injector::new(),
             remotes,
             spares: Spares::default(),
-            mode,
             idle,
             state: AtomicU8::new(0),
             shortage: Shortage::default(),
@@ -167,13 +160,9 @@ impl Shared {
         &self.remotes[index]
     }
 
-    /// Returns `true` if a fiber may leave the worker that has started it.
-    pub(crate) fn is_migrating(&self) -> bool {
-        match self.mode {
-            Mode::Staying | Mode::OwnTls => false,
-            #[cfg(test)]
-            Mode::Migrating => true,
-        }
+    /// Returns `true` if fibers have thread-local storage of their own.
+    pub(crate) fn has_own_tls(&self) -> bool {
+        self.runners.is_some()
     }
 
     /// Returns `true` if there are several threads that run workers.
@@ -184,7 +173,6 @@ impl Shared {
     /// Returns `true` if there is work that any worker may take.
     pub(in crate::sched) fn has_stealable_work(&self) -> bool {
         !self.injector.is_empty()
-            || !self.woken.is_empty()
             || self
                 .remotes
                 .iter()
@@ -219,17 +207,6 @@ impl Shared {
         self.begin_ordering().push_new(fiber);
     }
 
-    /// Queues a started fiber that was woken from outside the workers, if fibers migrate. The
-    /// caller then wakes a worker.
-    pub(in crate::sched) fn queue_woken(&self, fiber: Started) {
-        match self.prioritized() {
-            Some(prioritized) if fiber.control().limits.priority() != Priority::Normal => {
-                prioritized.push_started(fiber);
-            }
-            _ => self.woken.push(fiber),
-        }
-    }
-
     /// Returns `true` if the runtime shuts down, or if the workers order fibers.
     pub(in crate::sched) fn is_unusual(&self) -> bool {
         // Relaxed: a caller that acts on it looks again.
@@ -242,11 +219,10 @@ impl Shared {
     }
 
     /// Returns the number of fibers that any worker may take: new ones from outside the workers or
-    /// with a priority; and, if fibers migrate, started ones that were woken from outside or have a
-    /// priority.
+    /// with a priority.
     pub(crate) fn injected(&self) -> usize {
         let prioritized = self.prioritized().map_or(0, |queues| queues.len());
-        self.injector.len() + self.woken.len() + prioritized
+        self.injector.len() + prioritized
     }
 
     /// Returns the counters of each worker.
@@ -275,28 +251,6 @@ impl Shared {
                 .filter_map(|victim| victim.new.stealer())
                 .filter(|stealer| !stealer.is_empty())
                 .map(|stealer| stealer.steal_batch_and_pop(deque))
-                .collect()
-        })
-    }
-
-    /// Takes started fibers that were woken from outside the workers. Returns one, and may put more
-    /// into `queue`.
-    pub(in crate::sched) fn take_woken(&self, queue: &Deque<Started>) -> Option<Started> {
-        take(|| self.woken.steal_batch_and_pop(queue))
-    }
-
-    /// Steals started fibers that another worker offers. Returns one, and may put more into
-    /// `queue`.
-    pub(in crate::sched) fn steal_started(
-        &self,
-        thief: usize,
-        queue: &Deque<Started>,
-    ) -> Option<Started> {
-        take(|| {
-            self.victims(thief)
-                .filter_map(|victim| victim.steal_handle.as_ref())
-                .filter(|steal_handle| !steal_handle.queue.is_empty())
-                .map(|steal_handle| steal_handle.queue.steal_batch_and_pop(queue))
                 .collect()
         })
     }
@@ -424,15 +378,8 @@ impl Shared {
     /// Returns `true` if started fibers may wait for the worker of a running fiber. New fibers do
     /// not count: they may start anywhere, and are often a part of the running fiber's own work.
     pub(in crate::sched) fn others_wait_for(&self, remote: &Arc<Remote>) -> bool {
-        let sum = |count: fn(&Counters) -> &Counter| -> u64 {
-            if !self.is_migrating() {
-                return count(&remote.counters).get();
-            }
-            // A fiber may have been started by one worker and ended by another.
-            let counts = self.counters().map(|counters| count(counters).get());
-            counts.fold(0, u64::wrapping_add)
-        };
-        sum(|counters| &counters.fibers).wrapping_sub(sum(|counters| &counters.ended)) > 1
+        let counters = &remote.counters;
+        counters.fibers.get().wrapping_sub(counters.ended.get()) > 1
     }
 
     /// Returns `true` if there are new fibers, apart from those that are a part of a started one's

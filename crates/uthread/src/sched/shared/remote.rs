@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_utils::atomic::AtomicCell;
 
@@ -13,15 +13,13 @@ use super::delays::Delays;
 use super::gauge::Gauge;
 use super::handover::Handover;
 use super::idle::{Idle, Sleeper};
-use super::mode::Mode;
 use crate::atomic::lock;
 use crate::driver::Wake;
 use crate::driver::native::blocked::Task;
 use crate::fiber::{Control, FiberRef, Started};
 use crate::sched::queues::inbox::Inbox;
 use crate::sched::queues::new_fibers::{NewFibers, NewFibersHandle};
-use crate::sched::queues::ready::{Ready, StealHandle};
-use crate::sched::reactor::Reactor;
+use crate::sched::queues::ready::Ready;
 
 /// The ends of one worker's queues that only the worker itself uses.
 pub(crate) struct LocalEnds {
@@ -58,10 +56,6 @@ pub(crate) struct Remote {
     waker: Mutex<Option<Box<dyn Wake>>>,
     /// `true` once the worker has ended. Relaxed: a late reader only checks once more.
     has_ended: AtomicBool,
-    /// If fibers migrate: the handle that steals its ready fibers.
-    pub(in crate::sched) steal_handle: Option<StealHandle>,
-    /// If fibers migrate: its reactor.
-    pub(in crate::sched) reactor: OnceLock<Arc<Mutex<Reactor>>>,
     /// The names, by id, of the fibers started by this worker that have one.
     names: Mutex<HashMap<u64, Box<str>>>,
 }
@@ -112,18 +106,9 @@ impl Remote {
     pub(in crate::sched) fn new(
         idle: &Arc<Idle>,
         abandonment: &Arc<Decision>,
-        mode: Mode,
         only: bool,
     ) -> (Arc<Remote>, LocalEnds) {
         let (new, handle) = NewFibers::new(only);
-        let (ready, steal_handle) = match mode {
-            Mode::Staying | Mode::OwnTls => (Ready::local(), None),
-            #[cfg(test)]
-            Mode::Migrating => {
-                let (ready, steal_handle) = Ready::stealable();
-                (ready, Some(steal_handle))
-            }
-        };
         let remote = Remote {
             new: handle,
             inbox: Inbox::default(),
@@ -139,11 +124,15 @@ impl Remote {
             abandonment: Arc::clone(abandonment),
             waker: Mutex::new(None),
             has_ended: AtomicBool::new(false),
-            steal_handle,
-            reactor: OnceLock::new(),
             names: Mutex::default(),
         };
-        (Arc::new(remote), LocalEnds { new, ready })
+        (
+            Arc::new(remote),
+            LocalEnds {
+                new,
+                ready: Ready::default(),
+            },
+        )
     }
 
     /// Sets the waker before the worker runs, and `None` when it has ended. Called by the worker.
@@ -190,13 +179,10 @@ impl Remote {
 
     /// Returns the number of this worker's ready fibers. Locks the inbox if that contains anything.
     fn ready_fibers(&self) -> usize {
-        let leaving = self.steal_handle.as_ref().map_or(0, |handle| {
-            handle.queue.len() + usize::from(handle.next.load().is_some())
-        });
         let woken = self
             .inbox
             .count(|mail| matches!(mail, Mail::Ready(_) | Mail::Alone(_)));
-        self.ready.get() + leaving + woken
+        self.ready.get() + woken
     }
 
     /// Returns the time for which the worker's thread has used a CPU, once it runs.
@@ -222,8 +208,7 @@ impl Remote {
         self.new.len()
     }
 
-    /// Returns `true` if fibers wait for the worker that have not started or, if fibers migrate,
-    /// that are ready.
+    /// Returns `true` if fibers wait for the worker that have not started.
     pub(in crate::sched) fn has_unstarted(&self) -> bool {
         self.has_handed() || self.has_stealable_work()
     }
@@ -236,20 +221,7 @@ impl Remote {
     }
 
     pub(in crate::sched) fn has_stealable_work(&self) -> bool {
-        let steal_handle = self.steal_handle.as_ref();
         !self.new.is_empty()
-            || steal_handle.is_some_and(|steal_handle| !steal_handle.queue.is_empty())
-    }
-
-    /// Returns `true` if fibers migrate and something waits for this worker that another one could
-    /// take over.
-    pub(in crate::sched) fn has_something_waiting(&self, now: Instant) -> bool {
-        let steal_handle = self.steal_handle.as_ref();
-        steal_handle.is_some_and(|steal_handle| steal_handle.next.load().is_some())
-            || self.reactor.get().is_some_and(|reactor| {
-                let reactor = reactor.try_lock();
-                reactor.is_ok_and(|mut reactor| reactor.has_something(now))
-            })
     }
 
     /// Returns the name of a fiber that this worker has started, if it has one.

@@ -17,9 +17,6 @@ impl Alerts {
     /// Fibers are ordered by their priorities.
     pub(in crate::sched) const PRIORITIES: u8 = 4;
 
-    /// Fibers migrate.
-    pub(in crate::sched) const MIGRATION: u8 = 8;
-
     /// Returns `true` if there is nothing to check.
     pub(in crate::sched) fn is_empty(&self) -> bool {
         self.0.get() == 0

@@ -24,7 +24,6 @@ impl Worker {
     /// Runs a batch. Returns the fiber that this thread ran when its worker was taken.
     pub(super) fn run_batch(&self) -> ControlFlow<Started> {
         let next_staying = |worker: &Worker, new| worker.queues.next_staying(new, worker);
-        let next_migrating = |worker: &Worker, new| worker.queues.next_migrating(new, worker);
         let ready = &self.queues.ready;
         if ready.is_plain() && self.tls.is_some() {
             self.run_batch_of(next_staying, Worker::run_fiber_with_own_storage)
@@ -40,10 +39,9 @@ impl Worker {
                 "a worker must end its search before it runs what any worker may take"
             );
             self.run_short_batch(|_| self.queues.next_by_priority(self))
-        } else if ready.has_spent() {
-            self.run_short_batch(|switch| self.queues.next_beside_spent(switch, self))
         } else {
-            self.run_batch_of(next_migrating, Worker::run_fiber)
+            debug_assert!(ready.has_spent(), "nothing else is left");
+            self.run_short_batch(|switch| self.queues.next_beside_spent(switch, self))
         }
     }
 

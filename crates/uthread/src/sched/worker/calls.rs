@@ -15,7 +15,6 @@ use crate::driver::{Driver, FLUSH_TIME_MAX, Start, Token};
 use crate::fiber::{Pause, Started};
 use crate::op::{CallResult, Operation};
 use crate::priorities::Priority;
-use crate::sched::reactor::Reactor;
 use crate::sched::reactor::operations::{CompletionSink, OperationId};
 
 impl Io {
@@ -47,7 +46,7 @@ impl Io {
         loop {
             // Held until the operation is in the table: with shared completions, other workers reap
             // under this lock.
-            let mut reactor = self.reactor.lock();
+            let mut reactor = self.reactor.borrow_mut();
             let mut driver = self.driver.lock();
             // SAFETY: by the caller's contract.
             match unsafe { start(&mut **driver, operation, reactor.next_token(), priority) } {
@@ -161,7 +160,7 @@ impl Io {
         let resumes_first = operation.resumes_first();
         let priority = fiber.control().limits.priority();
         loop {
-            let mut reactor = self.reactor.lock();
+            let mut reactor = self.reactor.borrow_mut();
             let token = reactor.next_token();
             let mut driver = self.driver.lock();
             // SAFETY: by the caller's contract.
@@ -215,12 +214,9 @@ impl Io {
         queues: &Queues,
         OperationId { worker, token }: OperationId,
     ) {
-        self.with_reactor(queues, worker, |reactor| reactor.end(token));
-        if worker == queues.index {
-            self.cancel_late(queues);
-        } else {
-            queues.shared.remote(worker).wake();
-        }
+        debug_assert_eq!(worker, queues.index, "a fiber stays on its worker");
+        self.reactor.borrow_mut().end(token);
+        self.cancel_late(queues);
     }
 }
 
@@ -230,7 +226,7 @@ pub(in crate::sched) fn park_deadline(running: Started, deadline: Instant) {
         let timer = worker
             .io
             .reactor
-            .lock()
+            .borrow_mut()
             .wake_at(deadline, running.reference());
         (worker.queues.index, timer)
     }) else {
@@ -238,8 +234,8 @@ pub(in crate::sched) fn park_deadline(running: Started, deadline: Instant) {
     };
     suspend(running, Pause::Parked);
     current::with_fiber(|here| {
-        let forget = |reactor: &mut Reactor| reactor.forget_wake(timer);
-        here.io.with_reactor(&here.queues, worker, forget);
+        debug_assert_eq!(here.queues.index, worker, "a fiber stays on its worker");
+        here.io.reactor.borrow_mut().forget_wake(timer);
     });
 }
 

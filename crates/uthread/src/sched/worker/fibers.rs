@@ -28,13 +28,9 @@ pub(super) struct Fibers {
 
 impl Fibers {
     pub(super) fn new(queues: &Queues) -> Fibers {
-        let scheduler: Arc<dyn Scheduler> = if queues.migrating {
-            Arc::clone(&queues.shared) as Arc<dyn Scheduler>
-        } else {
-            Arc::clone(&queues.remote) as Arc<dyn Scheduler>
-        };
+        let remote: Arc<dyn Scheduler> = Arc::clone(&queues.remote) as _;
         Fibers {
-            destinations: Destinations::new(scheduler),
+            destinations: Destinations::new(remote),
             runners: RunnerStore::new(Arc::clone(&queues.shared)),
         }
     }
@@ -58,8 +54,7 @@ impl Fibers {
         if !control.has_rare()
             && control.limits.is_empty()
             && !queues.shared.is_shut_down()
-            && let Some(reactor) = io.reactor.local()
-            && let mut reactor = reactor.borrow_mut()
+            && let mut reactor = io.reactor.borrow_mut()
             && reactor.has_room()
             && let Some(runner) = self.runners.take_hot()
         {
@@ -111,8 +106,8 @@ impl Fibers {
         let scheduler = self.destinations.take();
         queues.remote.counters.fibers.add(1);
         queues.remote.record_name(fiber.control());
-        io.reactor
-            .with(|reactor| start_at(fiber, runner, scheduler, queues, reactor))
+        let reactor = &mut io.reactor.borrow_mut();
+        start_at(fiber, runner, scheduler, queues, reactor)
     }
 
     #[cold]
@@ -179,12 +174,11 @@ impl Fibers {
             && !control.has_rare()
             && !control.is_used_up()
             && let Some(room) = self.runners.room()
-            && let Some(reactor) = io.reactor.local()
         {
             queues.remote.counters.ended.add(1);
             // Without a reserved stack, it is an ordinary one.
             room.fill(control.take_runner());
-            let ended = reactor.borrow_mut().discharge(fiber);
+            let ended = io.reactor.borrow_mut().discharge(fiber);
             drop(ended);
             return true;
         }
@@ -195,14 +189,8 @@ impl Fibers {
     fn end_slowly(&self, fiber: Started, queues: &Queues, io: &Io, panics: &Panics) {
         panics.record_end(queues, fiber);
         queues.remote.counters.ended.add(1);
-        let home = fiber.control().home.get() as usize;
-        let (ended, deserted) = io.with_reactor(queues, home, |reactor| {
-            (
-                reactor.discharge(fiber),
-                queues.migrating && reactor.is_deserted(),
-            )
-        });
-        queues.shared.remote(home).forget_name(fiber.control());
+        let ended = io.reactor.borrow_mut().discharge(fiber);
+        queues.remote.forget_name(fiber.control());
         self.return_runner(fiber.control().take_runner(), queues, io);
         match fiber.control().take_finish() {
             Some(finish) if finish.drops_values => {
@@ -213,24 +201,15 @@ impl Fibers {
             None => {}
         }
         drop(ended);
-        if deserted {
-            queues.shared.record_deserted();
-        }
     }
 
     /// Releases a fiber that is never resumed. It stays where it is, with its stack.
     #[cold]
     pub(super) fn let_go(&self, fiber: Started, queues: &Queues, io: &Io) {
         queues.remote.counters.ended.add(1);
-        let home = fiber.control().home.get() as usize;
-        let (left, deserted) = io.with_reactor(queues, home, |reactor| {
-            (reactor.discharge(fiber), reactor.is_deserted())
-        });
-        queues.shared.remote(home).forget_name(left.control());
+        let left = io.reactor.borrow_mut().discharge(fiber);
+        queues.remote.forget_name(left.control());
         queues.shared.keep_abandoned(left);
-        if deserted {
-            queues.shared.record_deserted();
-        }
     }
 
     /// Makes the calling thread, which is the worker's, keep what fibers leave for others.

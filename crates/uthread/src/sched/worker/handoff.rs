@@ -106,7 +106,7 @@ fn cancel_abandoned(fiber: Started) {
     fiber.control().limits.cancel();
 }
 
-/// Without migration, a fiber returns to its worker.
+/// A fiber returns to its worker.
 impl Scheduler for Remote {
     fn enqueue(&self, fiber: Started) {
         if self.abandonment.is_made() {
@@ -124,27 +124,5 @@ impl Scheduler for Remote {
 
     fn interrupt(&self, fiber: FiberRef, _: u32) {
         self.mail(Mail::Interrupt(fiber));
-    }
-}
-
-/// With migration, any worker may run a woken fiber.
-impl Scheduler for Shared {
-    fn enqueue(&self, fiber: Started) {
-        if self.is_abandoned() {
-            cancel_abandoned(fiber);
-        }
-        if current::with_present_worker(|worker| worker.queues.wake_here(self, fiber)) != Some(true)
-        {
-            self.queue_woken(fiber);
-            self.wake_one();
-        }
-    }
-
-    fn is_abandoned(&self) -> bool {
-        Shared::is_abandoned(self)
-    }
-
-    fn interrupt(&self, fiber: FiberRef, worker: u32) {
-        self.remote(worker as usize).mail(Mail::Interrupt(fiber));
     }
 }

@@ -8,36 +8,26 @@
 //! ```
 
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::alerts::Alerts;
 use super::poll_schedule::PollSchedule;
 use super::queues::Queues;
-use crate::atomic::lock;
 use crate::driver::{Driver, FLUSH_TIME_MAX, Pair, Token};
 use crate::sched::reactor::Reactor;
 use crate::sched::reactor::driver_cell::DriverCell;
-use crate::sched::reactor::local_or_shared::LocalOrShared;
 
 pub(crate) struct Io {
     pub(super) driver: DriverCell,
     /// Its operations, timers and fibers. Locked before the driver.
-    pub(super) reactor: LocalOrShared<Reactor>,
+    pub(super) reactor: RefCell<Reactor>,
     schedule: PollSchedule,
 }
 
 impl Io {
     /// Creates the part of the calling thread's worker, on which the driver was created.
-    pub(super) fn new((driver, completions): Pair, queues: &Queues) -> Io {
-        let reactor = Reactor::new(completions, driver.now());
-        let reactor = if queues.migrating {
-            let shared = &queues.remote.reactor;
-            let shared = shared.get_or_init(|| Arc::new(Mutex::new(reactor)));
-            LocalOrShared::Shared(Arc::clone(shared))
-        } else {
-            LocalOrShared::Local(RefCell::new(reactor))
-        };
+    pub(super) fn new((driver, completions): Pair) -> Io {
+        let reactor = RefCell::new(Reactor::new(completions, driver.now()));
         Io {
             driver: DriverCell::new(driver),
             reactor,
@@ -52,24 +42,6 @@ impl Io {
     /// Calls `action` with the driver.
     pub(in crate::sched) fn with_driver<R>(&self, action: impl FnOnce(&mut dyn Driver) -> R) -> R {
         action(&mut **self.driver.lock())
-    }
-
-    /// Calls `action` with the reactor at which a fiber is registered, of the worker with this
-    /// index.
-    #[inline]
-    pub(super) fn with_reactor<R>(
-        &self,
-        queues: &Queues,
-        index: usize,
-        action: impl FnOnce(&mut Reactor) -> R,
-    ) -> R {
-        if index == queues.index {
-            return self.reactor.with(action);
-        }
-        let reactor = queues.shared.remote(index).reactor.get();
-        action(&mut lock(
-            reactor.expect("fibers migrate, so reactors are shared"),
-        ))
     }
 
     /// Returns the current time of the driver's clock.
@@ -112,18 +84,14 @@ impl Io {
     /// Makes fibers ready whose operations have completed or whose timers have expired, and
     /// publishes the driver's counts: the last iteration before a sleep leaves them complete.
     pub(super) fn poll(&self, queues: &Queues) {
-        let mut reactor = self.reactor.lock();
+        let mut reactor = self.reactor.borrow_mut();
         let count = reactor.collect(|fiber, first| queues.make_ready_as(fiber, first));
         if reactor.has_timers() {
             reactor.expire(self.now(), |fiber| queues.make_ready(fiber));
         }
-        let is_deserted = count > 0 && reactor.is_deserted();
         let is_any_late = reactor.is_any_late();
         drop(reactor);
         queues.remote.counters.completions.add(count);
-        if is_deserted {
-            queues.shared.record_deserted();
-        }
         if is_any_late {
             self.cancel_late(queues);
         }
@@ -134,9 +102,7 @@ impl Io {
     /// Requests the end of late operations.
     pub(super) fn cancel_late(&self, queues: &Queues) {
         while let Some(token) = self.take_late() {
-            // Under the lock: otherwise another worker could hand out the last completion in
-            // between.
-            let mut reactor = self.reactor.lock();
+            let mut reactor = self.reactor.borrow_mut();
             if reactor.has(token) {
                 self.driver.lock().cancel(token);
                 self.flush_within(queues, FLUSH_TIME_MAX);
@@ -145,16 +111,14 @@ impl Io {
     }
 
     fn take_late(&self) -> Option<Token> {
-        self.reactor.lock().take_late()
+        self.reactor.borrow_mut().take_late()
     }
 
     /// Makes the calls of all fibers check from now on whether they may wait.
     pub(super) fn cancel_fibers(&self) {
-        self.reactor.with(|reactor| {
-            for fiber in reactor.fibers() {
-                fiber.control().limits.cancel();
-            }
-        });
+        for fiber in self.reactor.borrow().fibers() {
+            fiber.control().limits.cancel();
+        }
     }
 
     /// Makes room in a driver that is full.
@@ -162,43 +126,6 @@ impl Io {
     pub(super) fn make_room(&self, queues: &Queues) {
         self.flush(queues);
         self.poll(queues);
-    }
-
-    /// Serves the reactors of busy workers, except for those that are being served.
-    pub(super) fn serve_others(&self, queues: &Queues) {
-        let mut served = 0;
-        for victim in queues.shared.victims(queues.index) {
-            if let Some(reactor) = victim.reactor.get()
-                && let Ok(mut reactor) = reactor.try_lock()
-            {
-                let count = reactor.serve(self.now(), |fiber, first| {
-                    queues.make_ready_as(fiber, first);
-                });
-                served += count;
-                let deserted = reactor.is_deserted();
-                drop(reactor);
-                if count > 0 && deserted {
-                    queues.shared.record_deserted();
-                }
-            }
-        }
-        let counters = &queues.remote.counters;
-        counters.completions.add(served);
-        counters.served.add(served);
-    }
-
-    /// Keeps other workers from the reactor during a sleep. Returns `false` if the sleep is over
-    /// already.
-    #[inline]
-    pub(super) fn close_reactor(&self) -> bool {
-        let mut reactor = self.reactor.lock();
-        // Another worker may have found that an operation is late, which this one alone can cancel.
-        reactor.reap_gate.close() && !reactor.is_any_late()
-    }
-
-    /// Lets other workers access the reactor again.
-    pub(super) fn open_reactor(&self) {
-        self.reactor.lock().reap_gate.open();
     }
 
     /// Submits operations and sleeps until an event or for this time. Returns the time that has

@@ -37,8 +37,7 @@
 //! most often. What the worker keeps is the loop, and the switch from fiber to fiber.
 //!
 //! The worker's state is touched by its present thread only: by the loop, or by the running fiber. What
-//! other workers take from is in [`Remote`](super::shared::Remote) and, where fibers migrate, in
-//! its [`Reactor`](super::reactor::Reactor).
+//! other workers take from is in [`Remote`](super::shared::Remote).
 #![allow(
     clippy::inline_always,
     reason = "hot paths, whose instructions are counted"
@@ -71,8 +70,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-#[cfg(test)]
-use std::time::Instant;
 
 use self::fibers::Fibers;
 use self::io::Io;
@@ -136,7 +133,7 @@ impl Worker {
             .is_some()
             .then(ThreadPointer::of_thread);
         let context = queues.shared.context.clone();
-        let io = Io::new(driver, &queues);
+        let io = Io::new(driver);
         let fibers = Fibers::new(&queues);
         let panics = Panics::new(&queues);
         Ok(Worker {
@@ -159,13 +156,7 @@ impl Worker {
 
     #[cfg(test)]
     pub(crate) fn assert_nothing_waits(&self) {
-        self.io.reactor.lock().assert_nothing_waits();
-    }
-
-    /// Expires the timers of this worker, as another one does that searches for fibers.
-    #[cfg(test)]
-    pub(crate) fn expire_for_it(&self, at: Instant) {
-        self.io.reactor.lock().serve(at, |_, _| ());
+        self.io.reactor.borrow_mut().assert_nothing_waits();
     }
 
     #[cfg(test)]
@@ -193,7 +184,7 @@ impl Worker {
         self.queues.remote.ready.take_back();
         self.queues.remote.set_waker(None);
         self.queues.remote.inbox().close();
-        self.io.reactor.lock().shut();
+        self.io.reactor.borrow_mut().shut();
         self.fibers.leave();
         if let Some(stack) = self.queues.shared.shortage.remove() {
             self.queues.shared.stacks.give_larger(stack);
@@ -208,22 +199,13 @@ impl Worker {
             match self.tick() {
                 Tick::Again => {}
                 Tick::Sleep(timeout) => {
-                    if self.close_reactor() {
-                        self.wait(timeout);
-                    }
+                    self.wait(timeout);
                     self.wake_up();
                 }
                 Tick::End => return None,
                 Tick::Alone(fiber) => return Some(fiber),
             }
         }
-    }
-
-    /// Keeps other workers from the reactor during the sleep. Returns `false` if the sleep is over
-    /// already.
-    #[inline]
-    pub(crate) fn close_reactor(&self) -> bool {
-        self.io.close_reactor()
     }
 
     /// Sleeps until an event, or for this time.
@@ -233,7 +215,7 @@ impl Worker {
 
     /// Returns to work.
     pub(crate) fn wake_up(&self) {
-        self.sleep.wake_up(&self.queues, &self.io, &self.ending);
+        self.sleep.wake_up(&self.queues, &self.ending);
     }
 
     /// Runs one iteration of the loop. Always inlined: a fiber that waits for a socket takes
@@ -251,9 +233,7 @@ impl Worker {
             ControlFlow::Continue(false) => {}
             ControlFlow::Break(fiber) => return Tick::Alone(fiber),
         }
-        if self.ending.is_over(&self.queues, &self.io)
-            && self.queues.remote.inbox().close_if_empty()
-        {
+        if self.ending.is_over(&self.io) && self.queues.remote.inbox().close_if_empty() {
             self.sleep.end_search(&self.queues);
             Tick::End
         } else if self.queues.shared.stacks.release_some() {
@@ -273,7 +253,6 @@ impl Worker {
         if self.queues.has_work() {
             self.io.flush(&self.queues);
             self.queues.take_in_injected();
-            self.queues.take_in_woken();
             self.neighbors.balance(&self.queues, || self.io.now());
         }
         self.take_in();
@@ -338,7 +317,7 @@ impl Worker {
                         self.queues.make_ready_here(fiber);
                     }
                 }
-                Mail::Interrupt(fiber) => self.io.reactor.lock().interrupt(fiber.control()),
+                Mail::Interrupt(fiber) => self.io.reactor.borrow_mut().interrupt(fiber.control()),
                 Mail::Trim(first) => self.trim_stacks(first),
                 Mail::Probe => self.probes.take(&self.queues),
             }

@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use super::queues::Queues;
-use crate::fiber::{FiberRef, Started};
+use crate::fiber::FiberRef;
 use crate::sched::shared::Remote;
 
 /// Difference of queue lengths below which balancing is not worth it: such a queue is empty before
@@ -30,8 +30,6 @@ const STUCK_SWITCHES: u64 = 128;
 pub(super) struct Neighbors {
     /// Number of checks of other workers' queues.
     checks: Cell<usize>,
-    /// Number of switches of each worker at the last check of its next fiber.
-    switches_seen: RefCell<Vec<u64>>,
     /// The state in which each worker was last seen to change while something waited for it.
     observations: RefCell<Vec<Option<Observation>>>,
 }
@@ -73,7 +71,6 @@ impl Neighbors {
         if own.new.is_empty() && victim.new_fibers() > BALANCED {
             own.take_new_of(victim);
         }
-        own.take_ready_of(victim, |theirs, own| 2 * theirs > 3 * own + BALANCED);
     }
 
     /// Takes over what waits to be started on a worker that is stuck.
@@ -86,7 +83,6 @@ impl Neighbors {
         if let Some(fiber) = take_handed_of(own, victim, delay) {
             own.new.push(fiber);
         }
-        own.take_ready_of(victim, |_, _| true);
     }
 
     /// Takes a fiber that was handed to a worker that is stuck.
@@ -139,26 +135,6 @@ impl Neighbors {
                 Delay::None
             }
         }
-    }
-
-    /// Takes the fiber that another worker would run next, if that worker has made no progress
-    /// since the last check.
-    pub(super) fn take_next(&self, own: &Queues) -> Option<Started> {
-        let mut seen = self.switches_seen.borrow_mut();
-        let victims = own.shared.victims(own.index);
-        for (distance, victim) in victims.enumerate() {
-            let switches = victim.counters.switches.get();
-            if seen.len() == distance {
-                seen.push(switches);
-            } else if std::mem::replace(&mut seen[distance], switches) == switches
-                && let Some(steal_handle) = &victim.steal_handle
-                && let Some(fiber) = steal_handle.next.take()
-            {
-                own.count_steal();
-                return Some(fiber);
-            }
-        }
-        None
     }
 }
 

@@ -162,10 +162,7 @@ impl Worker {
             if self.queues.ready.take_out(fiber) {
                 break;
             }
-            if self.close_reactor() {
-                self.wait(Some(HOOK_PAUSE));
-            }
-            self.io.open_reactor();
+            self.wait(Some(HOOK_PAUSE));
         }
         current::set_running(Some(fiber));
     }

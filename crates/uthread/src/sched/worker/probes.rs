@@ -6,8 +6,6 @@
 //! a place, batches are those of this module, which look for it before each fiber. Other batches
 //! know nothing of probes.
 //!
-//! If fibers migrate, other workers take fibers from this one's queue, but not its probes. A fiber
-//! that becomes ready waits as long as a probe, or less.
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -52,14 +50,6 @@ impl Probes {
             self.record_first(queues);
         }
         self.announce(queues);
-    }
-
-    /// Adjusts the probes after a pick, before which there were `leaving` fibers that might leave.
-    fn follow(&self, queues: &Queues, leaving: usize) {
-        let mut probes = self.0.borrow_mut();
-        for probe in &mut *probes {
-            queues.ready.follow(&mut probe.position, leaving);
-        }
     }
 
     /// Finds the probes before which no ready fiber is, before a pick.
@@ -115,11 +105,8 @@ impl Worker {
         let queues = &self.queues;
         self.probes.find_first(queues);
         let starts_new = switch.is_multiple_of(NEW_FIBER_TURN) && !queues.new.is_empty();
-        let leaving = queues.ready.leaving();
         let fiber = if queues.ready.is_ordered() {
             queues.next_by_priority(self)
-        } else if queues.migrating {
-            queues.next_migrating(queues.start_new_in_turn(switch, self), self)
         } else {
             queues.next_beside_spent(switch, self)
         };
@@ -128,7 +115,6 @@ impl Worker {
         if !starts_new && fiber.is_none_or(is_normal) {
             self.probes.record_first(queues);
         }
-        self.probes.follow(queues, leaving);
         fiber
     }
 }

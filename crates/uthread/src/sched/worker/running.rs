@@ -192,8 +192,7 @@ impl Worker {
         }
     }
 
-    /// Hands on a fiber that has left its stack, if fibers migrate or some fiber is suspended
-    /// during its panic.
+    /// Hands on a fiber that has left its stack, if some fiber is suspended during its panic.
     fn pause_checked(&self, fiber: Started, pause: Pause) {
         let mut resumed = Some(pause);
         while let Some(pause) = resumed
@@ -205,9 +204,7 @@ impl Worker {
         }
         current::set_running(None);
         match resumed {
-            Some(pause) => {
-                self.hand_on(fiber, pause);
-            }
+            Some(pause) => self.hand_on(fiber, pause),
             None => self.fibers.end(fiber, &self.queues, &self.io, &self.panics),
         }
     }

@@ -1,5 +1,4 @@
-//! How a worker without work searches for fibers elsewhere: new ones and, if fibers migrate, ready
-//! ones and those whose operations have completed on a worker that is busy.
+//! How a worker without work searches for new fibers elsewhere.
 
 use std::ops::ControlFlow;
 
@@ -13,7 +12,7 @@ impl Worker {
     /// fiber that this thread ran when its worker was taken.
     pub(super) fn search(&self) -> ControlFlow<Started, bool> {
         self.sleep.begin_search(&self.queues);
-        if let Some(fiber) = self.take_started() {
+        if let Some(fiber) = self.queues.next_ordered(self) {
             self.sleep.end_search(&self.queues);
             self.io.flush(&self.queues);
             self.run_found(fiber)?;
@@ -42,32 +41,7 @@ impl Worker {
         ControlFlow::Continue(true)
     }
 
-    /// Takes ready fibers from elsewhere. Returns one, and may queue others.
-    fn take_started(&self) -> Option<Started> {
-        if self.queues.ready.is_plain() {
-            None
-        } else {
-            self.queues
-                .next_ordered(self)
-                .or_else(|| self.take_migrating())
-        }
-    }
-
-    fn take_migrating(&self) -> Option<Started> {
-        // Without a queue that others steal from, fibers do not migrate.
-        self.queues.ready.stealable_queue()?;
-        self.queues
-            .take_ready()
-            .or_else(|| {
-                self.io.serve_others(&self.queues);
-                self.queues.ready.pop_stealable()
-            })
-            .or_else(|| self.queues.next_ordered(self))
-            .or_else(|| self.neighbors.take_next(&self.queues))
-    }
-
     fn run_found(&self, fiber: Started) -> ControlFlow<Started> {
-        self.queues.announce_rest();
         let switch = self.queues.remote.counters.switches.get().wrapping_add(1);
         if let Ran::Alone(fiber) = self.run_fiber(fiber, switch) {
             return ControlFlow::Break(fiber);

@@ -17,10 +17,9 @@ use std::time::{Duration, Instant};
 
 use super::io::Io;
 use super::queues::Queues;
-use crate::atomic::lock;
 use crate::fiber;
+use crate::sched::shared::STILL_TIME_MAX;
 use crate::sched::shared::abandonment::Abandonment;
-use crate::sched::shared::{STILL_TIME_MAX, Shared};
 
 /// The state of a worker whose runtime ends.
 #[derive(Default)]
@@ -38,14 +37,8 @@ impl Ending {
     }
 
     /// Returns `true` if the worker has nothing left.
-    pub(super) fn is_over(&self, queues: &Queues, io: &Io) -> bool {
-        // If fibers migrate, a fiber started elsewhere may still arrive.
-        self.cancelled_all.get()
-            && io.reactor.lock().is_deserted()
-            && queues.shared.victims(queues.index).all(|remote| {
-                let reactor = remote.reactor.get();
-                reactor.is_none_or(|reactor| lock(reactor).is_deserted())
-            })
+    pub(super) fn is_over(&self, io: &Io) -> bool {
+        self.cancelled_all.get() && io.reactor.borrow().is_deserted()
     }
 
     /// Cancels all remaining operations and parked fibers that are not shielded, once. New calls
@@ -55,26 +48,17 @@ impl Ending {
         if self.cancelled_all.replace(true) && !abandons {
             return;
         }
-        let mut reactor = io.reactor.lock();
+        let mut reactor = io.reactor.borrow_mut();
         reactor.cancel_of(|fiber| {
-            // If fibers migrate, the worker where it is registered may come to it only after its
-            // operation has ended.
             fiber.limits.cancel();
             abandons || fiber.limits.is_cancelled(true)
         });
-        let live: Vec<_> = reactor.fibers().cloned().collect();
+        let live: Vec<_> = reactor.fibers().to_vec();
         drop(reactor);
         // Before they are woken.
         io.cancel_fibers();
         io.cancel_late(queues);
-        // If fibers migrate, one may have begun an operation on a worker that has cancelled its own
-        // already.
-        let end = if queues.migrating {
-            fiber::end_wait
-        } else {
-            fiber::wake
-        };
-        live.iter().for_each(end);
+        live.iter().for_each(fiber::wake);
     }
 
     /// Returns `true` if [`cancel_all`](Ending::cancel_all) has work to do, or if the runtime shuts
@@ -102,7 +86,7 @@ impl Ending {
         io: &Io,
         next: Option<Duration>,
     ) -> Option<Duration> {
-        let reactor = io.reactor.lock();
+        let reactor = io.reactor.borrow_mut();
         let rests = reactor.has_nothing_to_come();
         drop(reactor);
         if !rests || queues.shared.is_abandoned() {
@@ -129,15 +113,5 @@ impl Ending {
             return Some(Duration::ZERO);
         }
         Some(STILL_TIME_MAX)
-    }
-}
-
-impl Shared {
-    /// Wakes all workers if they may have stayed for a reactor only, which has become empty.
-    pub(in crate::sched) fn record_deserted(&self) {
-        if self.is_migrating() && self.is_shut_down() {
-            // Other workers may have stayed only because of this reactor.
-            self.wake_all();
-        }
     }
 }

@@ -57,7 +57,7 @@ impl Sleep {
         if has_work {
             return Some(Duration::ZERO);
         }
-        let next = io.reactor.lock().next_deadline();
+        let next = io.reactor.borrow_mut().next_deadline();
         let next = next.map(|deadline| deadline.saturating_duration_since(io.now()));
         let next = if queues.others_have_handed() {
             Some(next.map_or(STUCK, |next| next.min(STUCK)))
@@ -80,8 +80,7 @@ impl Sleep {
     }
 
     /// Records that the worker is awake, whatever has woken it.
-    pub(super) fn wake_up(&self, queues: &Queues, io: &Io, ending: &Ending) {
-        io.open_reactor();
+    pub(super) fn wake_up(&self, queues: &Queues, ending: &Ending) {
         if ending.has_begun() {
             queues.remote.rests.store(false, Ordering::Relaxed);
         }

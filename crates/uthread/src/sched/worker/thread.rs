@@ -5,7 +5,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{AbortOnUnwind, Worker, current};
 use crate::driver::native::blocked::Task;
@@ -107,9 +107,9 @@ impl Worker {
 impl Shared {
     /// Lets others go on with what waits for a worker that has not switched for long, since its
     /// thread had used so much CPU time. Called by the monitor.
-    pub(in crate::sched) fn relieve(&self, index: usize, now: Instant, cpu_time: Option<Duration>) {
+    pub(in crate::sched) fn relieve(&self, index: usize, cpu_time: Option<Duration>) {
         let remote = self.remote(index);
-        if self.is_migrating() && remote.has_something_waiting(now) || remote.has_handed() {
+        if remote.has_handed() {
             self.wake_one();
         }
         let others_wait = || self.others_wait_for(remote) || self.has_stealable_work();

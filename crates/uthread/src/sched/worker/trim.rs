@@ -23,26 +23,21 @@ impl Worker {
     #[allow(unsafe_code, reason = "discarding what no suspended fiber uses")]
     pub(super) fn trim_stacks(&self, first: usize) {
         let mut unused = Vec::with_capacity(TRIMMED_MAX);
-        // Held until the pages are discarded: if fibers migrate, none of those visited is resumed
-        // meanwhile.
-        let reactor = self.io.reactor.lock();
-        let end = reactor.suspended_max(self.queues.migrating);
+        let reactor = self.io.reactor.borrow();
+        let fibers = reactor.fibers();
         let mut next = first;
-        while next < end.min(first + VISITED_MAX) && unused.len() < TRIMMED_MAX {
-            if let Some(fiber) = reactor.suspended(next, self.queues.migrating)
-                && !fiber.runs_alone()
-            {
-                // SAFETY: the caller is the loop, so no fiber of this worker runs, unless it is
-                // alone. A fiber of another worker is not resumed before the reactor is unlocked.
+        while next < fibers.len().min(first + VISITED_MAX) && unused.len() < TRIMMED_MAX {
+            let fiber = fibers[next].control();
+            if !fiber.runs_alone() {
+                // SAFETY: the caller is the loop, so no other fiber of this worker runs.
                 let pages = unsafe { fiber.unused_stack() };
                 unused.extend(pages.filter(|pages| !pages.is_empty()));
             }
             next += 1;
         }
-        // SAFETY: none of these fibers is resumed before the reactor is unlocked.
+        // SAFETY: none of these fibers is resumed meanwhile.
         unsafe { self.queues.shared.stacks.trim(&unused) };
-        drop(reactor);
-        if next < end {
+        if next < fibers.len() {
             self.queues.remote.inbox().put(Mail::Trim(next));
         }
     }

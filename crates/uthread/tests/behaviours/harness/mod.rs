@@ -47,9 +47,8 @@ pub(crate) const OWN_TLS: Gap = Gap(
 );
 pub(crate) const OWN_THREAD: Gap = Gap(
     Place::has_own_tls,
-    "about blocking calls on other threads: here a spare worker goes on",
+    "about a fiber that keeps its worker: here that goes on with another thread",
 );
-pub(crate) const MIGRATING: Gap = Gap(Place::has_own_tls, "about fibers that stay");
 pub(crate) const POLLING: Gap = Gap(
     Place::is_polling,
     "the kernel's thread gets a processor when there is one, however often the worker looks",

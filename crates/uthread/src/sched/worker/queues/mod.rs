@@ -26,8 +26,6 @@ use crate::sched::shared::{LocalEnds, Remote, Shared};
 
 pub(crate) struct Queues {
     pub(in crate::sched) index: usize,
-    /// `true` if fibers migrate.
-    pub(in crate::sched) migrating: bool,
     pub(in crate::sched) shared: Arc<Shared>,
     pub(in crate::sched) remote: Arc<Remote>,
     pub(in crate::sched) new: NewFibers,
@@ -45,16 +43,13 @@ impl Queues {
         shared: Arc<Shared>,
         LocalEnds { new, ready }: LocalEnds,
     ) -> Queues {
-        let alerts = Alerts::default();
-        alerts.set(Alerts::MIGRATION, shared.is_migrating());
         Queues {
             index,
-            migrating: shared.is_migrating(),
             remote: Arc::clone(shared.remote(index)),
             shared,
             new,
             ready,
-            alerts,
+            alerts: Alerts::default(),
             spreads_next: Cell::new(false),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A worker orders fibers from the moment at which some fiber of its runtime has a priority other
 //! than normal. Before, this costs it nothing: the tests that lead here existed before, whether
-//! fibers stay and whether the runtime shuts down.
+//! fibers are spent and whether the runtime shuts down.
 
 use super::Queues;
 use super::pick::{NEW_FIBER_TURN, Starter};
@@ -21,7 +21,7 @@ impl Queues {
         if self.ready.is_ordered() {
             return false;
         }
-        self.ready.order(prioritized, self.migrating);
+        self.ready.order(prioritized);
         self.alerts.set(Alerts::PRIORITIES, true);
         true
     }
@@ -29,9 +29,7 @@ impl Queues {
     /// Takes the fiber to run next in a batch of ordered fibers, in which the priorities take
     /// turns.
     pub(in crate::sched) fn next_by_priority(&self, starter: &impl Starter) -> Option<Started> {
-        let fiber = self.next_ordered(starter)?;
-        self.announce_rest();
-        Some(fiber)
+        self.next_ordered(starter)
     }
 
     /// Takes the fiber to run next, if fibers are ordered.
@@ -54,11 +52,7 @@ impl Queues {
     /// Takes a normal fiber, as a worker without priorities does.
     fn next_normal(&self, pick: &Pick, starter: &impl Starter) -> Option<Started> {
         let new = self.start_new_in_turn(pick.number, starter);
-        if self.migrating {
-            new.or_else(|| self.next_stealable(starter))
-        } else {
-            self.next_staying(new, starter)
-        }
+        self.next_staying(new, starter)
     }
 }
 

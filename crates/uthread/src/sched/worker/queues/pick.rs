@@ -3,7 +3,6 @@
 //! ```text
 //!   usually                      a new fiber every fourth time, by turns the newest and the oldest; else the next ready one; else the newest new one
 //!   if some are spent            one of those every eighth time, and when there is no other
-//!   if fibers migrate            likewise, but others may take the ready ones
 //!   if fibers have priorities    the priorities take turns: [`ordering`](super::ordering)
 //! ```
 
@@ -30,7 +29,7 @@ pub(in crate::sched) trait Starter {
 }
 
 impl Queues {
-    /// Takes the fiber to run next if fibers do not migrate. `new` is the one that is to run first,
+    /// Takes the fiber to run next. `new` is the one that is to run first,
     /// if the turn of a new one has come.
     pub(in crate::sched) fn next_staying(
         &self,
@@ -53,24 +52,6 @@ impl Queues {
         spent
             .or_else(|| self.next_staying(new, starter))
             .or_else(|| self.ready.pop_spent())
-    }
-
-    /// Takes the fiber to run next if fibers migrate, and offers the others.
-    pub(in crate::sched) fn next_migrating(
-        &self,
-        new: Option<Started>,
-        starter: &impl Starter,
-    ) -> Option<Started> {
-        let fiber = new.or_else(|| self.next_stealable(starter));
-        self.announce_rest();
-        fiber
-    }
-
-    /// Takes the fiber to run next, if fibers migrate and none is to start first.
-    pub(super) fn next_stealable(&self, starter: &impl Starter) -> Option<Started> {
-        self.ready
-            .pop_stealable()
-            .or_else(|| self.start_newest(starter))
     }
 
     /// Starts a new fiber if the turn of one has come, which the number of the pick decides.

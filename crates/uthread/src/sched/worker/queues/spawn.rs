@@ -1,7 +1,7 @@
 //! Where a new fiber goes.
 //!
 //! ```text
-//!   the next worker in turn   the first one that is spawned after a connection was accepted, if fibers stay
+//!   the next worker in turn   the first one that is spawned after a connection was accepted
 //!   all workers' queue        one whose priority is not normal
 //!   the worker's own queue    any other: idle workers steal it from there, if there are others
 //! ```
@@ -97,10 +97,9 @@ impl Queues {
         found
     }
 
-    /// Makes the fiber that is spawned next on this worker start on the next worker in turn. Does
-    /// nothing if fibers migrate.
+    /// Makes the fiber that is spawned next on this worker start on the next worker in turn.
     pub(in crate::sched) fn spread_next(&self) {
-        let spreads = !self.migrating && self.shared.workers() > 1;
+        let spreads = self.shared.workers() > 1;
         self.spreads_next.set(spreads);
     }
 

@@ -1,10 +1,8 @@
 //! Where a fiber goes that becomes ready.
 
-use std::ptr;
-
 use super::Queues;
 use crate::fiber::Started;
-use crate::sched::shared::{Remote, Shared};
+use crate::sched::shared::Remote;
 
 impl Queues {
     /// Appends a fiber that has left its stack to the ready fibers.
@@ -15,17 +13,13 @@ impl Queues {
 
     /// Appends a fiber that only this worker may run to the ready fibers.
     pub(in crate::sched) fn make_ready_here(&self, fiber: Started) {
-        if self.migrating {
-            self.ready.push_staying(fiber);
-        } else {
-            self.ready.push(fiber);
-        }
+        self.ready.push(fiber);
     }
 
     /// Appends a fiber that has used up its turn to the ready fibers, behind those that have not if
-    /// it stays and has no priority.
+    /// fibers are not ordered.
     pub(in crate::sched) fn make_spent(&self, fiber: Started) {
-        if self.migrating || self.ready.is_ordered() {
+        if self.ready.is_ordered() {
             self.make_ready(fiber);
         } else {
             self.ready.push_spent(fiber);
@@ -57,25 +51,5 @@ impl Queues {
             self.make_next(fiber);
         }
         own
-    }
-
-    /// Queues a woken fiber that any worker of `shared` may run, if this is one of them.
-    pub(in crate::sched) fn wake_here(&self, shared: &Shared, fiber: Started) -> bool {
-        let here = ptr::eq(&*self.shared, shared);
-        if here {
-            self.make_next(fiber);
-            self.announce_rest();
-        }
-        here
-    }
-
-    /// Wakes another worker if there are ready fibers besides the running one.
-    #[inline]
-    pub(in crate::sched) fn announce_rest(&self) {
-        if let Some(queue) = self.ready.stealable_queue()
-            && (!queue.is_empty() || self.ready.offers_prioritized())
-        {
-            self.wake_one();
-        }
     }
 }
