@@ -4,9 +4,11 @@
 
 use std::sync::PoisonError;
 pub(crate) use std::sync::atomic::{
-    AtomicBool, AtomicIsize, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    fence,
 };
 pub(crate) use std::sync::{Mutex, MutexGuard};
+pub(crate) use std::thread::yield_now;
 
 /// Locks `mutex`, poisoned or not: no state in this crate is left half changed by a panic.
 #[inline]
@@ -27,3 +29,19 @@ impl<T> UnsafeCell<T> {
         access(self.0.get())
     }
 }
+
+/// Keeps the order of memory accesses in the code of the calling thread, where another thread's
+/// `membarrier(2)` keeps it in the CPU.
+#[inline]
+pub(crate) fn fence_of_compiler() {
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+}
+
+/// Defines a function that is `const` but in the models, whose atomics cannot be created so.
+macro_rules! const_outside_of_models {
+    ($(#[$meta:meta])* $vis:vis fn $($rest:tt)*) => {
+        $(#[$meta])*
+        $vis const fn $($rest)*
+    };
+}
+pub(crate) use const_outside_of_models;

@@ -24,7 +24,8 @@ use super::wake::WakeToken;
 use super::{Payload, Scheduler};
 use crate::stack::{Stack, cache};
 use crate::tls;
-use crate::tls::record::{Named, Record};
+use crate::tls::claim::Named;
+use crate::tls::record::Record;
 
 /// Number of stack bytes prefetched before a fiber is resumed: the frames between a call of the
 /// crate and the switch, and the first frame of the caller.
@@ -499,7 +500,7 @@ impl Control {
     /// way back. Called by the loop of its worker.
     pub(crate) fn runs_alone(&self) -> bool {
         self.record()
-            .is_some_and(|record| record.named() == Named::Taken)
+            .is_some_and(|record| record.claim.named() == Named::Taken)
     }
 
     /// Sets the record in the fiber's own thread-local storage.

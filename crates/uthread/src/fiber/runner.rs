@@ -25,9 +25,10 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use super::limits::Limits;
 use super::{Control, FiberRef, Pause};
 use crate::stack::{Extent, Stack, TOP_BYTES};
+use crate::tls::claim::Named;
 use crate::tls::donor::Donor;
 use crate::tls::images::{self, Values};
-use crate::tls::record::{self, Named};
+use crate::tls::record;
 
 /// `None` says that the fiber has ended.
 type Context = Coroutine<(), Option<Pause>, (), Stack>;
@@ -216,8 +217,8 @@ impl Runner {
         let values = limits.without(images::drop_values);
         // SAFETY: the record is that of the block.
         let record = unsafe { record::own().as_ref() };
-        record.begin_call();
-        while record.named() == Named::Taken {
+        record.claim.begin_call();
+        while record.claim.named() == Named::Taken {
             exit.suspend(Some(Pause::Alone));
         }
         let mut is_reset = false;
@@ -244,7 +245,7 @@ fn run_fibers(top: NonNull<Top>, exit: &Exit) {
         let has_thread_locals = runner.thread_pointer().is_some();
         if has_thread_locals {
             // SAFETY: the record is that of the block.
-            unsafe { record::own().as_ref() }.end_call(false);
+            unsafe { record::own().as_ref() }.claim.end_call(false);
         }
         match fiber.control().take_refusal() {
             None => fiber.run(),

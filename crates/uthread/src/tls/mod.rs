@@ -11,13 +11,15 @@
 //! ```
 //!
 //! [`donor`] makes blocks by [`task`]; [`keys`] and [`modules`] know what is in them;
-//! [`thread_pointer`] has the register; [`record`] has what the library itself finds by it.
+//! [`thread_pointer`] has the register; [`record`] has what the library itself finds by it, and
+//! [`claim`] how a worker is taken from a fiber.
 
 use std::cell::Cell;
 use std::io;
 
 pub(crate) use self::thread_pointer::Way;
 
+pub(crate) mod claim;
 pub(crate) mod donor;
 pub(crate) mod images;
 mod keys;

@@ -14,6 +14,8 @@ mod wake_models;
 
 mod last_worker_models;
 
+mod claim_models;
+
 mod outcome_models;
 
 mod idle_models;
@@ -40,6 +42,7 @@ mod fiber;
 mod pool;
 mod sched;
 mod sync;
+mod tls;
 
 mod atomic;
 

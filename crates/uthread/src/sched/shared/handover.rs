@@ -2,7 +2,7 @@
 //! runs has thread-local storage of its own, and blocks the thread, or computes for long.
 //!
 //! ```text
-//!   the monitor finds it stuck, outside of the library  [`Handover::take`], by the protocol of [`Record`]
+//!   the monitor finds it stuck, outside of the library  [`Handover::take`], by the protocol of `tls/claim.rs`
 //!   a fiber is about to block                           [`Handover::give`]
 //! ```
 //!
@@ -102,7 +102,10 @@ impl Handover {
         let record = NonNull::new(self.record.load(Ordering::Acquire))?;
         // SAFETY: the worker forgets it, under the lock, before it goes.
         let record = unsafe { record.as_ref() };
-        if record.is_in_call() || !prepare() || !record.take(worker.as_ptr(), thread, barrier) {
+        if record.claim.is_in_call()
+            || !prepare()
+            || !record.take_worker(worker.as_ptr(), thread, barrier)
+        {
             return None;
         }
         self.record.store(ptr::null_mut(), Ordering::Relaxed);

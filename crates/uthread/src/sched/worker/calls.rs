@@ -255,11 +255,11 @@ pub(in crate::sched) fn suspend(running: Started, pause: Pause) {
         // SAFETY: the caller is the running fiber.
         return unsafe { control.suspend(pause) };
     };
-    let outer = record.begin_call();
-    if record.worker().is_none() {
+    let outer = record.claim.begin_call();
+    if record.claim.worker().is_none() {
         current::await_worker(record, control);
     }
     // SAFETY: the caller is the running fiber.
     unsafe { control.suspend(pause) };
-    record.end_call(outer);
+    record.claim.end_call(outer);
 }

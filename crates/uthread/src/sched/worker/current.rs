@@ -10,7 +10,8 @@ use std::ptr::{self, NonNull};
 use super::Worker;
 use crate::fiber::{Control, Pause, Started, kept};
 use crate::stack::overflow::Victim;
-use crate::tls::record::{self, Named, Record};
+use crate::tls::claim::Named;
+use crate::tls::record::{self, Record};
 
 /// Returns the calling fiber, if the caller is a fiber on a worker. Never inlined: an inlined copy
 /// would let the compiler keep a thread-local address across a switch.
@@ -43,7 +44,7 @@ pub(super) fn set_running(fiber: Option<Started>) {
 #[inline(never)]
 pub(super) fn record_in_fiber(worker: &Worker, fiber: Started, pointer: usize) -> NonNull<Record> {
     record::with(|record| {
-        record.name(ptr::from_ref(worker).cast());
+        record.claim.name(ptr::from_ref(worker).cast());
         record.fiber.set(fiber.into_raw());
         record.pointer.set(pointer);
         NonNull::from_ref(record)
@@ -57,7 +58,7 @@ pub(crate) fn enter<R>(worker: &Worker, action: impl FnOnce() -> R) -> R {
 }
 
 fn set_worker(worker: *const Worker) -> *const Worker {
-    record::with(|record| record.name(worker.cast())).cast()
+    record::with(|record| record.claim.name(worker.cast())).cast()
 }
 
 struct Leave(*const Worker);
@@ -71,7 +72,7 @@ impl Drop for Leave {
 /// Makes the calling thread a plain one until it ends, so that none of its calls use a worker. This
 /// includes the fiber that it runs, which must not return.
 pub(crate) fn leave_for_good() {
-    record::with(Record::begin_call);
+    record::with(|record: &Record| record.claim.begin_call());
     set_worker(ptr::null());
     set_running(None);
     kept::withdraw();
@@ -86,13 +87,13 @@ pub(in crate::sched) fn in_call<R>(action: impl FnOnce() -> R) -> R {
     }
     impl Drop for End {
         fn drop(&mut self) {
-            self.record.end_call(self.outer);
+            self.record.claim.end_call(self.outer);
         }
     }
     let record = own_record();
     let _end = End {
         record,
-        outer: record.begin_call(),
+        outer: record.claim.begin_call(),
     };
     action()
 }
@@ -112,7 +113,7 @@ fn own_record() -> &'static Record {
 #[inline(never)]
 #[allow(unsafe_code, reason = "leaving the fiber's stack")]
 pub(super) fn await_worker(record: &Record, fiber: &Control) {
-    while record.named() == Named::Taken {
+    while record.claim.named() == Named::Taken {
         // SAFETY: the caller is the running fiber.
         unsafe { fiber.suspend(Pause::Alone) };
     }
@@ -140,15 +141,15 @@ fn with_worker_of<R>(
     wait: impl FnOnce(&Record),
     action: impl FnOnce(&Worker) -> R,
 ) -> Option<R> {
-    let outer = record.begin_call();
-    let worker = match record.worker() {
+    let outer = record.claim.begin_call();
+    let worker = match record.claim.worker() {
         Some(worker) => worker,
         None => {
             wait(record);
-            match record.named() {
+            match record.claim.named() {
                 Named::Worker(worker) => worker.as_ptr().cast_const(),
                 Named::None | Named::Taken => {
-                    record.end_call(outer);
+                    record.claim.end_call(outer);
                     return None;
                 }
             }
@@ -156,7 +157,7 @@ fn with_worker_of<R>(
     };
     // SAFETY: `enter` names the worker only while it borrows it on this thread.
     let result = action(unsafe { &*worker.cast::<Worker>() });
-    record.end_call(outer);
+    record.claim.end_call(outer);
     Some(result)
 }
 

@@ -307,7 +307,7 @@ impl Worker {
                 Mail::Alone(fiber) => {
                     self.queues.shared.outside.fetch_sub(1, Ordering::Relaxed);
                     if let Some(record) = fiber.control().record() {
-                        record.name(std::ptr::from_ref(self).cast());
+                        record.claim.name(std::ptr::from_ref(self).cast());
                     }
                     self.queues.make_ready_here(fiber);
                 }
