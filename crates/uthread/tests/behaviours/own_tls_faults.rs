@@ -4,7 +4,7 @@
 use std::ffi::{CString, c_int, c_void};
 use std::mem;
 use std::process::Command;
-use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -61,37 +61,38 @@ fn a_runtime_ends_where_no_thread_can_start(place: Place) {
 /// Catches a worker that keeps its stuck thread although threads can start again.
 fn a_shortage_of_threads_passes(place: Place) {
     const BLOCKED_MAX: usize = 10;
+    const PAUSE: Duration = Duration::from_millis(300);
     alone(|| {
         become_ordinary_user();
         let runtime = place.runtime_of(1);
-        // Blocks for all that are spawned below.
-        let all = Arc::new(Barrier::new(BLOCKED_MAX + 1));
-        let started = |_| {
-            let all = Arc::clone(&all);
-            runtime.spawn(move || _ = all.wait())
-        };
-        let started: Vec<_> = (0..=BLOCKED_MAX).map(started).collect();
-        started.into_iter().for_each(|fiber| fiber.join().unwrap());
-        let limit = getrlimit(Resource::Nproc);
-        forbid_threads();
         let (send, receive) = mpsc::channel();
         let receive = Arc::new(Mutex::new(receive));
         let (begin, begun) = mpsc::channel();
-        let mut blocked = Vec::new();
-        while blocked.len() < BLOCKED_MAX {
-            let (begin, receive) = (begin.clone(), Arc::clone(&receive));
-            blocked.push(runtime.spawn(move || {
+        let (start, starts) = uthread::sync::mpmc::channel();
+        // All start before threads are forbidden, as their blocks may need one each.
+        let block = |_| {
+            let (begin, starts, receive) = (begin.clone(), starts.clone(), Arc::clone(&receive));
+            place.spawn_waiting(&runtime, move || {
+                starts.recv().unwrap();
                 begin.send(()).unwrap();
                 receive.lock().unwrap().recv_timeout(HANG).unwrap();
-            }));
-            if begun.recv_timeout(Duration::from_millis(300)).is_err() {
-                break;
-            }
-        }
-        let count = blocked.len();
-        let releasing = runtime.spawn(move || (0..count).for_each(|_| send.send(()).unwrap()));
+            })
+        };
+        let blocking: Vec<_> = (0..BLOCKED_MAX).map(block).collect();
+        let (release, released) = uthread::sync::mpmc::channel();
+        let releasing = place.spawn_waiting(&runtime, move || {
+            released.recv().unwrap();
+            (0..BLOCKED_MAX).for_each(|_| send.send(()).unwrap());
+        });
+        let limit = getrlimit(Resource::Nproc);
+        forbid_threads();
+        (0..BLOCKED_MAX).for_each(|_| start.send(()).unwrap());
+        // Some threads are there, but not for all.
+        let count = (0..BLOCKED_MAX).take_while(|_| begun.recv_timeout(PAUSE).is_ok());
+        assert!(count.count() < BLOCKED_MAX);
+        release.send(()).unwrap();
         setrlimit(Resource::Nproc, limit).unwrap();
-        for fiber in blocked.into_iter().chain([releasing]) {
+        for fiber in blocking.into_iter().chain([releasing]) {
             fiber.join().unwrap();
         }
     });
