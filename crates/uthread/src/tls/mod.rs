@@ -66,6 +66,11 @@ impl ThreadPointer {
         self.own.get()
     }
 
+    /// Returns `true` if the thread has its own pointer.
+    pub(crate) fn is_own(&self) -> bool {
+        thread_pointer::get() == self.own.get()
+    }
+
     /// Sets the pointer of a fiber.
     ///
     /// # Safety

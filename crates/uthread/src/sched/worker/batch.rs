@@ -65,6 +65,8 @@ impl Worker {
                 }
                 // Checked first: a steal costs a fence, even if there is nothing.
                 if !self.queues.new.is_empty() {
+                    // A steal has a thread-local of its own, which is to be the thread's.
+                    self.restore_thread_pointer();
                     new = self.queues.start_new(switch, self);
                 }
             }
@@ -101,6 +103,7 @@ impl Worker {
         next: impl Fn(u64) -> Option<Started>,
     ) -> ControlFlow<Started> {
         for _ in 0..BATCH_FIBERS {
+            self.restore_thread_pointer();
             let switch = self.queues.remote.counters.switches.get().wrapping_add(1);
             let Some(fiber) = next(switch) else {
                 break;

@@ -222,6 +222,10 @@ impl Worker {
     /// several of them.
     #[inline(always)]
     pub(crate) fn tick(&self) -> Tick {
+        debug_assert!(
+            self.tls.as_ref().is_none_or(ThreadPointer::is_own),
+            "only a batch runs with the thread pointer of a fiber"
+        );
         if self.look_around() {
             return match self.run_batch() {
                 ControlFlow::Continue(()) => Tick::Again,
