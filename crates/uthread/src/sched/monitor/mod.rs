@@ -66,7 +66,7 @@ const LINE_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {
-    /// The worker: the number in its thread's name.
+    /// The worker: the number in the name of the thread that it has started on.
     pub worker: usize,
     /// The fiber's id, as its thread handle shows it.
     pub fiber: u64,
