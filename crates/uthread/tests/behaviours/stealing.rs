@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::harness::place::Place;
 use crate::harness::{
     EVERYWHERE, Gap, IN_FIBERS, ON_ONE_WORKER, ON_SEVERAL_WORKERS, ONE_WORKER, OUTSIDE, OWN_THREAD,
-    THREADS, behaviours,
+    OWN_TLS, THREADS, behaviours,
 };
 use crate::support::{FREE, HANG};
 use rustix::thread::{Pid, gettid};
@@ -30,7 +30,7 @@ behaviours![
         ]
     ),
     (
-        &[OUTSIDE, THREADS, ONE_WORKER],
+        &[OUTSIDE, THREADS, ONE_WORKER, OWN_TLS],
         [
             a_started_fiber_stays_on_its_thread,
             connections_are_spread_over_the_workers
