@@ -67,8 +67,20 @@ impl Spares {
         roster.start(start)
     }
 
-    /// Returns `true` if a thread is free. Starts one otherwise.
-    pub(crate) fn prepare(&self) -> bool {
+    /// Starts a thread if none is free, so that the next worker that is taken need not wait for one.
+    /// Called by the monitor.
+    pub(in crate::sched) fn prepare(&self) {
+        self.with_free(|_| ());
+    }
+
+    /// Takes the place of a free thread for a worker that is about to be taken. Returns `false` if
+    /// there is none.
+    pub(in crate::sched) fn reserve(&self) -> bool {
+        self.with_free(|roster| roster.free -= 1)
+    }
+
+    /// Calls `action` if a thread is free, and returns `true`. Starts one before if none is.
+    fn with_free(&self, action: impl FnOnce(&mut Roster)) -> bool {
         let Some(start) = self.start.get() else {
             return false;
         };
@@ -77,18 +89,10 @@ impl Spares {
             let started = roster.start(start);
             started.unwrap_or_else(|error| roster.record_failure(&error));
         }
-        roster.free > 0
-    }
-
-    /// Takes the place of a free thread for a worker that is about to be taken. Returns `false` if
-    /// there is none.
-    pub(in crate::sched) fn reserve(&self) -> bool {
-        if !self.prepare() {
-            return false;
-        }
-        let mut roster = lock(&self.roster);
         let is_free = roster.free > 0;
-        roster.free -= usize::from(is_free);
+        if is_free {
+            action(&mut roster);
+        }
         is_free
     }
 
@@ -96,10 +100,12 @@ impl Spares {
     pub(in crate::sched) fn hand(&self, moved: Option<Moved>) {
         let mut roster = lock(&self.roster);
         match moved {
-            Some(moved) => roster.moved.push(moved),
+            Some(moved) => {
+                roster.moved.push(moved);
+                self.changed.notify_one();
+            }
             None => roster.free += 1,
         }
-        self.changed.notify_one();
     }
 
     /// Adds the calling thread, whose worker was taken, to the free ones.

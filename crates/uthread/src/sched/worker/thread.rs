@@ -19,7 +19,7 @@ use crate::sched::shared::{Mail, Shared};
 pub(crate) fn run(worker: Worker) {
     let shared = Arc::clone(&worker.queues.shared);
     let worker = NonNull::from(Box::leak(Box::new(worker)));
-    let kept = Box::default();
+    let kept = Kept::default();
     // SAFETY: the worker was created here.
     unsafe { run_worker(&shared, worker, &kept) };
     run_others(&shared, &kept);
@@ -27,7 +27,7 @@ pub(crate) fn run(worker: Worker) {
 
 /// Runs the workers that are handed over, as the main function of a spare thread.
 pub(crate) fn run_spare(shared: &Shared) {
-    run_others(shared, &Box::default());
+    run_others(shared, &Kept::default());
 }
 
 #[allow(unsafe_code, reason = "a worker that changes its thread")]
@@ -119,14 +119,16 @@ impl Shared {
     }
 
     /// Takes a worker from its thread, and hands it to a spare one.
-    fn take_over(&self, index: usize) -> bool {
+    fn take_over(&self, index: usize) {
         let mut is_reserved = false;
         let reserve = || {
             is_reserved = self.spares.reserve();
             is_reserved
         };
         let moved = self.remote(index).handover.take(reserve);
-        is_reserved && self.hand_over(moved)
+        if is_reserved {
+            self.hand_over(moved);
+        }
     }
 
     /// Hands a worker over to the reserved thread, if it was taken. Returns `true` if it was.
