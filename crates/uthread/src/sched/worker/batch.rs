@@ -25,8 +25,12 @@ impl Worker {
     pub(super) fn run_batch(&self) -> ControlFlow<Started> {
         let next_staying = |worker: &Worker, new| worker.queues.next_staying(new, worker);
         let ready = &self.queues.ready;
-        if ready.is_plain() && self.tls.is_some() {
-            self.run_batch_of(next_staying, Worker::run_fiber_with_own_storage)
+        if ready.is_plain()
+            && let Some(tls) = &self.tls
+        {
+            let run =
+                |worker: &Worker, fiber, switch| worker.run_fiber_with_storage(tls, fiber, switch);
+            self.run_batch_of(next_staying, run)
         } else if ready.is_plain() && self.context.is_none() {
             self.run_batch_of(next_staying, Worker::run_plain_fiber)
         } else if ready.is_plain() {

@@ -38,13 +38,6 @@ impl Worker {
         self.run_fiber_by(|_, fiber| resume(fiber), fiber, switch)
     }
 
-    /// Runs a fiber like [`run_fiber`](Worker::run_fiber), where fibers have thread-local storage
-    /// of their own.
-    pub(super) fn run_fiber_with_own_storage(&self, fiber: Started, switch: u64) -> Ran {
-        let tls = self.tls.as_ref().expect("fibers have storage of their own");
-        self.run_fiber_with_storage(tls, fiber, switch)
-    }
-
     /// Runs a fiber like [`run_fiber`](Worker::run_fiber), with its own thread-local storage. Its
     /// thread pointer stays set if nothing else than a queue is accessed afterwards.
     ///
