@@ -530,6 +530,21 @@ impl Control {
         let exit = unsafe { exit.as_ref() };
         exit.suspend(Some(pause));
     }
+
+    /// Waits until the fiber has its worker again, if that was taken from it. Called in a call of
+    /// the library, by the fiber with this record.
+    ///
+    /// # Safety
+    ///
+    /// Called only from within the running fiber.
+    #[cold]
+    #[inline(never)]
+    pub(crate) unsafe fn await_worker(&self, record: &Record) {
+        while record.claim.named() == Named::Taken {
+            // SAFETY: by the caller's contract.
+            unsafe { self.suspend(Pause::Alone) };
+        }
+    }
 }
 
 #[allow(unsafe_code, reason = "reading the cells of a suspended fiber")]

@@ -22,10 +22,8 @@ use std::{hint, io};
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-use super::limits::Limits;
 use super::{Control, FiberRef, Pause};
 use crate::stack::{Extent, Stack, TOP_BYTES};
-use crate::tls::claim::Named;
 use crate::tls::donor::Donor;
 use crate::tls::images::{self, Values};
 use crate::tls::record;
@@ -212,15 +210,14 @@ impl Runner {
 #[allow(unsafe_code, reason = "the block of a runner")]
 impl Runner {
     /// Makes the block ready for the next fiber. Called by the loop of the runner.
-    fn end_thread(self, limits: &Limits, exit: &Exit) {
+    fn end_thread(self, fiber: &Control) {
         // The end of the fiber may have created values again.
-        let values = limits.without(images::drop_values);
+        let values = fiber.limits.without(images::drop_values);
         // SAFETY: the record is that of the block.
         let record = unsafe { record::own().as_ref() };
         record.claim.begin_call();
-        while record.claim.named() == Named::Taken {
-            exit.suspend(Some(Pause::Alone));
-        }
+        // SAFETY: the caller is the loop, on the stack of the fiber.
+        unsafe { fiber.await_worker(record) };
         let mut is_reset = false;
         if values == Values::Dropped {
             record::across(|| is_reset = images::reset());
@@ -252,7 +249,7 @@ fn run_fibers(top: NonNull<Top>, exit: &Exit) {
             Some(payload) => fiber.abandon(payload),
         }
         if has_thread_locals {
-            runner.end_thread(&fiber.control().limits, exit);
+            runner.end_thread(fiber.control());
         }
         exit.suspend(None);
     }

@@ -63,7 +63,7 @@ impl Claim {
 
 /// The side of the fiber, or of the thread.
 impl Claim {
-    /// Begins a call of the library. Returns what [`end_call`](Record::end_call) restores.
+    /// Begins a call of the library. Returns what [`end_call`](Claim::end_call) restores.
     #[inline]
     pub(crate) fn begin_call(&self) -> bool {
         let outer = self.in_call.load(Ordering::Relaxed);

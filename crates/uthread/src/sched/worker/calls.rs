@@ -257,7 +257,8 @@ pub(in crate::sched) fn suspend(running: Started, pause: Pause) {
     };
     let outer = record.claim.begin_call();
     if record.claim.worker().is_none() {
-        current::await_worker(record, control);
+        // SAFETY: the caller is the running fiber.
+        unsafe { control.await_worker(record) };
     }
     // SAFETY: the caller is the running fiber.
     unsafe { control.suspend(pause) };

@@ -8,7 +8,7 @@
 use std::ptr::{self, NonNull};
 
 use super::Worker;
-use crate::fiber::{Control, Pause, Started, kept};
+use crate::fiber::{Started, kept};
 use crate::stack::overflow::Victim;
 use crate::tls::claim::Named;
 use crate::tls::record::{self, Record};
@@ -107,18 +107,6 @@ fn own_record() -> &'static Record {
     unsafe { record::own().as_ref() }
 }
 
-/// Waits until the calling fiber has its worker again, from which it was taken, if it was. Called
-/// in a call.
-#[cold]
-#[inline(never)]
-#[allow(unsafe_code, reason = "leaving the fiber's stack")]
-pub(super) fn await_worker(record: &Record, fiber: &Control) {
-    while record.claim.named() == Named::Taken {
-        // SAFETY: the caller is the running fiber.
-        unsafe { fiber.suspend(Pause::Alone) };
-    }
-}
-
 /// Calls `action` with the worker of the calling thread, if it is one. A fiber whose worker was
 /// taken suspends first, to be handed back to it.
 #[inline]
@@ -161,11 +149,11 @@ fn with_worker_of<R>(
     Some(result)
 }
 
-#[cold]
-#[inline(never)]
+#[allow(unsafe_code, reason = "leaving the fiber's stack")]
 fn await_worker_of(record: &Record) {
     if let Some(fiber) = fiber_of(record) {
-        await_worker(record, fiber.control());
+        // SAFETY: the caller is the running fiber.
+        unsafe { fiber.control().await_worker(record) };
     }
 }
 
@@ -185,8 +173,9 @@ pub(crate) fn with_running<R>(action: impl FnOnce(&Worker, Started) -> R) -> Opt
 /// Calls `action` like [`with_running`], but never suspends the caller.
 #[inline]
 pub(crate) fn with_present_running<R>(action: impl FnOnce(&Worker, Started) -> R) -> Option<R> {
-    let fiber = running()?;
-    with_present_worker(|worker| action(worker, fiber))
+    let record = own_record();
+    let fiber = fiber_of(record)?;
+    with_worker_of(record, |_| (), |worker| action(worker, fiber))
 }
 
 /// Reports the running fiber to the overflow handler if the address is in its guard page.
