@@ -39,17 +39,14 @@ const FEATURES: [Question; 16] = [
         "cooperative task work",
         |ring| ring.mode == Mode::Deferred,
     ),
-    (
-        "cooperative task work",
-        Usage::Reserve,
-        "interruption",
-        |_| setup::ring(&[Mode::Cooperative]).is_ok(),
-    ),
+    ("cooperative task work", Usage::Used, "interruption", |_| {
+        setup::ring(&[Mode::Cooperative]).is_ok()
+    }),
     (
         "interrupting task work",
-        Usage::Used,
+        Usage::Reserve,
         "another driver",
-        |_| setup::ring(setup::ANY).is_ok(),
+        |_| setup::ring(&[Mode::Interrupting]).is_ok(),
     ),
     (
         "kernel polling (SQPOLL)",
