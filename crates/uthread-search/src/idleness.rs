@@ -1,15 +1,15 @@
 //! Measures whether a worker was idle, which tells whether files were in memory.
 
-use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
+use rustix::thread::{Pid, gettid};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// The time, and the CPU time of the worker.
+/// The time, and the CPU time of the worker's thread.
 pub(crate) struct Times {
     now: Instant,
     cpu: Timespec,
-    worker: ThreadId,
+    thread: Pid,
 }
 
 impl Times {
@@ -17,7 +17,7 @@ impl Times {
         Times {
             now: Instant::now(),
             cpu: clock_gettime(ClockId::ThreadCPUTime),
-            worker: thread::current().id(),
+            thread: gettid(),
         }
     }
 
@@ -25,8 +25,8 @@ impl Times {
     /// in memory.
     pub(crate) fn was_idle(&self) -> bool {
         let end = Times::now();
-        if end.worker != self.worker {
-            // The reader has migrated, so the two are times of different workers.
+        if end.thread != self.thread {
+            // The reader's worker has moved, so the two are times of different threads.
             return false;
         }
         let cpu = end.cpu - self.cpu;
