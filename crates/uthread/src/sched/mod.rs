@@ -7,7 +7,7 @@
 //! | [`worker`] | the loop of one worker |
 //! | [`threads`] | the threads driver: fibers that are threads, without a worker |
 //! | [`monitor`] | the thread that notices fibers which monopolize their worker |
-//! | [`shared`] | the common state of a runtime's workers: injector, sleepers, spare workers, shutdown |
+//! | [`shared`] | the common state of a runtime's workers: injector, sleepers, spare threads, shutdown |
 //! | [`reactor`] | a worker's operations, timers and completions |
 //! | [`queues`] | the queues in which fibers wait for a worker |
 //! | [`fast_rand`] | cheap random numbers, for fair choices |

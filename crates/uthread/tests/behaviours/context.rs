@@ -37,8 +37,8 @@ thread_local! {
     static CONTEXT: RefCell<Option<Arc<usize>>> = const { RefCell::new(None) };
 }
 
-// Never inlined: where fibers migrate, an address of the thread's storage must not be kept across a
-// switch.
+// Never inlined: where a worker changes its thread, an address of the thread's storage must not be
+// kept across a switch.
 #[inline(never)]
 fn set(number: &Arc<usize>) {
     CONTEXT.set(Some(Arc::clone(number)));

@@ -177,7 +177,7 @@ fn without_descriptors_only_what_needs_one_is_refused(place: Place) {
                 &|| fs::copy(at("file"), at("new")).map(drop),
             ];
             for call in takes_one {
-                // A spare worker that was about to start may give back what it had.
+                // The monitor may give back the one by which it has looked at a thread.
                 let refused = std::iter::repeat_with(|| {
                     taken.extend(take_all_descriptors());
                     call()

@@ -23,7 +23,7 @@ behaviours![
         ]
     ),
     (
-        // A spare worker would go on with the fibers of one that is stuck.
+        // A spare thread would go on with the worker.
         &[OUTSIDE, THREADS, OWN_THREAD],
         [
             ready_fibers_are_counted_exactly,

@@ -1,5 +1,5 @@
-//! With migrating fibers, everything that waits for an occupied worker continues elsewhere, and
-//! nothing is lost.
+//! With thread-local storage of their own, everything that waits for the worker of a fiber that
+//! computes continues on another thread, and nothing is lost.
 
 use std::hint;
 use std::io::{Read, Write};

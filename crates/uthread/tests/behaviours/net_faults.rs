@@ -197,8 +197,8 @@ fn without_a_free_descriptor_calls_fail_and_work_again_later(place: Place) {
 /// Number of times that a call without a free descriptor is tried.
 const ATTEMPTS: usize = 5;
 
-/// Calls `call` while `all` keeps all descriptors, and checks that it fails. A spare worker that
-/// starts meanwhile gives back those that it had, so that the call may succeed then; that is rare.
+/// Calls `call` while `all` keeps all descriptors, and checks that it fails. The monitor
+/// gives back the one by which it looks at a thread, so that the call may succeed then; that is rare.
 fn assert_no_descriptor<T>(all: &mut Vec<File>, call: impl Fn() -> io::Result<T>) {
     let has_failed = (0..ATTEMPTS).any(|_| {
         all.extend(iter::from_fn(|| File::open("/dev/null").ok()));

@@ -152,15 +152,14 @@ fn calls_without_buffers_let_others_run(place: Place) {
 /// Checks that a fiber that only spawns lets others start before they take much memory.
 fn unstarted_fibers_are_limited(place: Place) {
     const FIBERS: usize = 100_000;
-    // The unstarted fibers of a worker, and those of the spare workers that go on for it.
-    let waiting_max = if place.has_own_tls() { 40_000 } else { 10_000 };
+    const WAITING_MAX: usize = 10_000;
     on_one_worker(place, || {
         let started = Arc::new(AtomicUsize::new(0));
         for spawned in 0..FIBERS {
             let counted = Arc::clone(&started);
             let _detached = spawn(move || counted.fetch_add(1, Ordering::Relaxed));
             let waiting = spawned - started.load(Ordering::Relaxed).min(spawned);
-            assert!(waiting <= waiting_max, "{waiting} have not started");
+            assert!(waiting <= WAITING_MAX, "{waiting} have not started");
         }
     });
 }

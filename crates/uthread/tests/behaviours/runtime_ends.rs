@@ -34,7 +34,7 @@ behaviours![
         ]
     ),
     (
-        // A spare worker goes on where fibers have thread-local storage of their own.
+        // No fiber keeps the worker where fibers have thread-local storage of their own.
         &[OUTSIDE, THREADS, OWN_THREAD],
         [a_report_of_a_stall_may_drop_the_runtime]
     ),

@@ -21,7 +21,7 @@ use uthread::{JoinHandle, Runtime, sleep, spawn, yield_now};
 
 behaviours![
     (
-        // A spare worker goes on where fibers have thread-local storage of their own.
+        // No fiber keeps the worker where fibers have thread-local storage of their own.
         &[OUTSIDE, THREADS, OWN_THREAD],
         [workers_kept_from_fibers_that_have_not_started_are_named]
     ),

@@ -125,7 +125,7 @@ fn a_fiber_spawned_by_a_foreign_thread_finds_an_idle_worker(place: Place) {
         .map(|handle| handle.join().unwrap())
         .collect();
     release.send(()).unwrap();
-    // A spare worker may help.
+    // The worker may change its thread.
     assert!(ids.len() == 1 || place.has_own_tls());
     assert!(!ids.contains(&busy.join().unwrap()));
 }

@@ -10,8 +10,8 @@ use super::place::Place;
 /// turn.
 const CALLS_MAX: usize = 2048;
 
-/// How long the loop goes on where fibers have thread-local storage of their own: a spare worker
-/// may have taken the other fiber, and wait for a CPU.
+/// How long the loop goes on where fibers have thread-local storage of their own: a spare thread
+/// may have taken the worker, and wait for a CPU.
 const TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Checks that a fiber of the same worker runs beside a loop of these calls, which never wait. The

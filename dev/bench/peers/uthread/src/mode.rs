@@ -14,7 +14,7 @@ pub(crate) struct Mode {
     /// The driver [default: that of UTHREAD_DRIVER, else the best one available]
     #[arg(long, value_name = "uring|epoll|threads")]
     pub(crate) driver: Option<Driver>,
-    /// Give each fiber thread-local storage of its own, so that it may migrate and block anywhere
+    /// Give each fiber thread-local storage of its own, so that it may block anywhere
     #[arg(long)]
     pub(crate) own_tls: bool,
     /// Let a thread of the kernel take the operations of each ring
