@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use uthread::shield;
 use uthread::sync::oneshot::{self, Receiver, Sender};
 use uthread::thread::{self, RuntimeId};
 
@@ -218,7 +219,9 @@ impl Drop for Wait {
         drop(waiting);
         drop(fiber);
         if let Some(waker) = waker {
-            waker.wake();
+            // The fiber may be cancelled, and the executor's waker may make calls: it runs to its
+            // end all the same.
+            shield(|| waker.wake());
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::future::poll_fn;
 use std::io::Write;
-use std::task::{Poll, Waker};
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use futures_util::future::join;
 use futures_util::io::{AsyncReadExt, AsyncWriteExt};
 use rustix::io::Errno;
 use uthread::runtime::Shutdown;
-use uthread::sync::mpsc::{self, Receiver};
+use uthread::sync::mpsc::{self, Receiver, Sender};
 use uthread::{Driver, Runtime, block_on, shield, spawn};
 use uthread_futures::Async;
 
@@ -119,6 +120,29 @@ fn the_end_of_a_runtime_wakes_the_task_which_goes_on_elsewhere() {
 }
 
 #[test]
+fn a_waker_that_yields_is_called_at_the_end_of_a_runtime() {
+    struct Yielding(Sender<()>);
+
+    impl Wake for Yielding {
+        fn wake(self: Arc<Self>) {
+            uthread::yield_now();
+            let _ = self.0.send(());
+        }
+    }
+
+    for builder in runtimes() {
+        let runtime = builder.build().unwrap();
+        let (ours, _theirs) = unix();
+        let ours = Async::new(ours);
+        let (sender, calls) = mpsc::channel();
+        let waker = Waker::from(Arc::new(Yielding(sender)));
+        assert!(runtime.run(|| poll_read(&ours, &waker)).is_pending());
+        drop(runtime);
+        calls.recv_timeout(LONG).unwrap();
+    }
+}
+
+#[test]
 fn a_task_goes_on_elsewhere_after_its_runtime_has_abandoned_its_fibers() {
     for builder in runtimes() {
         for has_started in [false, true] {
@@ -162,10 +186,6 @@ fn a_task_that_is_polled_after_its_runtime_has_abandoned_its_fibers_goes_on() {
 fn a_shield_waits_for_bytes_beyond_the_end_of_its_runtime() {
     for builder in runtimes() {
         let runtime = builder.build().unwrap();
-        if runtime.driver().driver() == Driver::Threads {
-            // Now and then the end of the runtime does not wake the task there.
-            continue;
-        }
         let (ours, mut theirs) = unix();
         let (started, start) = mpsc::channel();
         let (sender, read) = mpsc::channel();

@@ -9,7 +9,8 @@ use std::io;
 use super::cancellation::{refuse_if_cancelled, unlimited, unwind_if_cancelled};
 use super::{in_fiber, running};
 use crate::fiber::Pause;
-use crate::sched::worker::{budget, calls};
+use crate::sched::budget;
+use crate::sched::worker::calls;
 
 /// Lets others run now and then, so that a fiber that never waits does not monopolize its worker.
 /// Called once by each call that may complete without waiting.

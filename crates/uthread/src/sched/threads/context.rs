@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::{Departure, Parker, Threads, handles};
 use crate::fiber::{Cancelled, Control, FiberRef, WakeHandle, end_park};
+use crate::sched::budget;
 use crate::sched::shared::Shared;
 use crate::sched::shared::abandonment::Abandonment;
 
@@ -30,6 +31,7 @@ pub(in crate::sched) struct ThreadContext {
 /// Makes the calling thread run a fiber.
 pub(super) fn enter(context: ThreadContext) {
     CURRENT.set(Some(Rc::new(context)));
+    budget::renew();
 }
 
 /// Ends the fiber of the calling thread.

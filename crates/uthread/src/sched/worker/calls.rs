@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use super::io::Io;
 use super::queues::Queues;
-use super::{budget, current, panics};
+use super::{current, panics};
 use crate::driver::{Driver, FLUSH_TIME_MAX, Start, Token};
 use crate::fiber::{Pause, Started};
 use crate::op::{CallResult, Operation};
 use crate::priorities::Priority;
+use crate::sched::budget;
 use crate::sched::reactor::operations::{CompletionSink, OperationId};
 
 impl Io {

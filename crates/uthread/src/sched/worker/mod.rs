@@ -31,7 +31,6 @@
 //! | [`exit`] | the end of the process on a worker |
 //! | [`current`] | the calling thread's worker |
 //! | [`alerts`] | the checks to make after a fiber has run |
-//! | [`budget`] | the number of calls after which a fiber yields |
 //!
 //! Each part owns its state, and is given the other parts that it uses: the queues, which use none,
 //! most often. What the worker keeps is the loop, and the switch from fiber to fiber.
@@ -45,7 +44,6 @@
 
 mod alerts;
 mod batch;
-pub(in crate::sched) mod budget;
 pub(super) mod calls;
 pub(crate) mod current;
 pub(super) mod exit;

@@ -5,8 +5,9 @@
 )]
 
 use super::alerts::Alerts;
-use super::{Worker, budget, current};
+use super::{Worker, current};
 use crate::fiber::{AnyContext, Control, Pause, Started};
+use crate::sched::budget;
 use crate::tls::{self, ThreadPointer};
 
 /// What has happened to the worker while a fiber ran.

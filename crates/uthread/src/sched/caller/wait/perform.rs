@@ -7,6 +7,7 @@ use crate::driver::native::{self, Deadline, Interrupted};
 use crate::fiber::Pause;
 use crate::fiber::control::OperationResult;
 use crate::op::{self, Operation};
+use crate::sched::budget;
 use crate::sched::caller::cancellation::{
     self, End, is_cancelled, refusal, refuse_if_cancelled, vanish_if_abandoned,
 };
@@ -14,7 +15,7 @@ use crate::sched::caller::in_fiber;
 use crate::sched::caller::turn::begin_call;
 use crate::sched::threads;
 use crate::sched::worker::calls::{self, Call, CallLimits};
-use crate::sched::worker::{Worker, budget, current};
+use crate::sched::worker::{Worker, current};
 
 /// Carries out an operation, and returns after its terminal completion.
 ///

@@ -21,7 +21,7 @@ pub(crate) fn renew() {
 
 /// Resets the budget of the fiber that has this record, as that runs.
 #[inline]
-pub(super) fn renew_in(record: &Record) {
+pub(in crate::sched) fn renew_in(record: &Record) {
     record.calls_left.set(CALLS_MAX);
 }
 
