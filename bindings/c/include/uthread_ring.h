@@ -80,10 +80,10 @@ typedef struct uthread_options {
 typedef void (*uthread_completion)(void *data, int32_t result, uint32_t flags);
 
 /*
- A function that is called when data has arrived: with the number of bytes, where they are, and
- the chunk that they belong to, which [`uthread_chunk_release`](crate::uthread_chunk_release) has
- to be called for, on any thread. Without a chunk it is the end of the stream: `result` is 0, or
- a negative errno. Otherwise as [`uthread_completion`].
+ A function that is called when data has arrived: with the number of bytes, their address, and
+ their chunk, which the program releases by `uthread_chunk_release`, on any thread. A call without
+ a chunk is the end of the stream: `result` is 0, or a negative errno. See `uthread_completion` for
+ what the function may do.
  */
 typedef void (*uthread_received)(void *data,
                                  int32_t result,
@@ -98,7 +98,7 @@ extern "C" {
  Creates a manager, which `uthread_manager_close` ends. Returns 0 and stores the manager, or
  returns a negative errno. The environment variables of `uthread` do not change it.
 
- # Safety
+ Preconditions:
 
  `options` is null or points to options, and `manager` points to where the manager is stored.
  */
@@ -106,20 +106,20 @@ int32_t uthread_manager_create(const struct uthread_options *options,
                                struct uthread_manager **manager);
 
 /*
- Cancels all requests and waits until each has told its end. Requests that are submitted
- afterwards, or meanwhile, are cancelled at once. Not to be called by a completion.
+ Cancels all requests and waits until each has completed. Requests that are submitted meanwhile
+ or afterwards are cancelled at once. A completion must not call it.
 
- # Safety
+ Preconditions:
 
  The manager is open.
  */
 void uthread_manager_stop(const struct uthread_manager *manager);
 
 /*
- Stops the manager as `uthread_manager_stop`, unless that was done, and frees it. Not to be
- called by a completion.
+ Stops the manager as `uthread_manager_stop`, unless that was done, and frees it. A
+ completion must not call it.
 
- # Safety
+ Preconditions:
 
  `manager` comes from `uthread_manager_create`, and nobody uses it any more.
  */
@@ -128,7 +128,7 @@ void uthread_manager_close(struct uthread_manager *manager);
 /*
  Returns the driver and why it was chosen, as text. The text lives as long as the manager.
 
- # Safety
+ Preconditions:
 
  The manager is open.
  */
@@ -137,7 +137,7 @@ const char *uthread_manager_driver(const struct uthread_manager *manager);
 /*
  Returns 1 if the manager has a ring, and 0 if epoll takes its place.
 
- # Safety
+ Preconditions:
 
  The manager is open.
  */
@@ -152,7 +152,7 @@ int32_t uthread_manager_has_ring(const struct uthread_manager *manager);
  `ACCEPT`, `CONNECT`, `READ`, `WRITE`, `OPENAT`, `CLOSE`, `FSYNC` and `SHUTDOWN`; others complete
  with `-EOPNOTSUPP`. A request that is not permitted completes with `-EINVAL`.
 
- # Safety
+ Preconditions:
 
  The manager is open. `entry` points to an entry. What the entry refers to remains valid until
  the completion is called, and is not accessed otherwise. The completion may be called on another
@@ -167,7 +167,7 @@ uint64_t uthread_submit(const struct uthread_manager *manager,
  Cancels a request or a stream. Its completion tells when it has ended: with `-ECANCELED`, or
  with its result if it was faster. Does nothing if it has ended before.
 
- # Safety
+ Preconditions:
 
  The manager is open.
  */
@@ -179,7 +179,7 @@ void uthread_cancel(const struct uthread_manager *manager, uint64_t request);
  at the end of the stream. At most `credit` connections are delivered until `uthread_credit` adds
  to it.
 
- # Safety
+ Preconditions:
 
  The manager is open, and the socket remains open until the end of the stream. The completion may
  be called on another thread.
@@ -195,7 +195,7 @@ uint64_t uthread_accept_many(const struct uthread_manager *manager,
  Otherwise like `uthread_accept_many`, with the events that have occurred instead of a
  descriptor.
 
- # Safety
+ Preconditions:
 
  As for `uthread_accept_many`.
  */
@@ -212,7 +212,7 @@ uint64_t uthread_poll_many(const struct uthread_manager *manager,
  data comes in memory of its own. At most `credit` chunks are delivered until `uthread_credit`
  adds to it.
 
- # Safety
+ Preconditions:
 
  The manager is open, the buffers were not destroyed, and the socket remains open until the end
  of the stream. `received` may be called on another thread. One manager uses the buffers.
@@ -227,7 +227,7 @@ uint64_t uthread_receive_many(const struct uthread_manager *manager,
 /*
  Lets a stream deliver `items` more items. Does nothing if it has ended.
 
- # Safety
+ Preconditions:
 
  The manager is open.
  */
@@ -242,7 +242,7 @@ struct uthread_buffers *uthread_buffers_create(uint16_t count, size_t size);
 /*
  Frees buffers once no stream and no chunk uses them.
 
- # Safety
+ Preconditions:
 
  `buffers` comes from `uthread_buffers_create`, and nobody uses the pointer any more.
  */
@@ -252,7 +252,7 @@ void uthread_buffers_destroy(struct uthread_buffers *buffers);
  Gives a chunk back. Its bytes are not valid any more. May be called after the manager was
  closed.
 
- # Safety
+ Preconditions:
 
  `chunk` comes from an `uthread_received`, and nobody uses it any more.
  */
@@ -263,7 +263,7 @@ void uthread_chunk_release(struct uthread_chunk *chunk);
  the manager has ended. Where it cannot be registered, the calls use the descriptor. Not to be
  called by a completion, as it waits for the manager.
 
- # Safety
+ Preconditions:
 
  The manager is open, and nobody else closes the descriptor.
  */
@@ -273,7 +273,7 @@ struct uthread_file *uthread_file_register(const struct uthread_manager *manager
  Closes a registered file once its last request has ended. May be called after the manager was
  closed.
 
- # Safety
+ Preconditions:
 
  `file` comes from `uthread_file_register`, and nobody uses the pointer any more.
  */
@@ -284,7 +284,7 @@ void uthread_file_close(struct uthread_file *file);
  null without memory. Where it cannot be registered, requests treat it as any memory. Not to be
  called by a completion, as it waits for the manager.
 
- # Safety
+ Preconditions:
 
  The manager is open.
  */
@@ -293,7 +293,7 @@ struct uthread_memory *uthread_memory_create(const struct uthread_manager *manag
 /*
  Returns where registered memory begins: at a page.
 
- # Safety
+ Preconditions:
 
  `memory` comes from `uthread_memory_create`.
  */
@@ -302,7 +302,7 @@ uint8_t *uthread_memory_bytes(struct uthread_memory *memory);
 /*
  Frees registered memory. May be called after the manager was closed.
 
- # Safety
+ Preconditions:
 
  `memory` comes from `uthread_memory_create`, and neither the pointer nor its bytes are used any
  more.
@@ -313,7 +313,7 @@ void uthread_memory_free(struct uthread_memory *memory);
  Reads at most `length` bytes of a registered file, at `offset`, and returns the number of the
  request. The bytes may be in registered memory, whole or in part.
 
- # Safety
+ Preconditions:
 
  The manager is open, and the file is one of it. The bytes are initialized, remain valid until
  the completion is called, and are not accessed otherwise.
@@ -329,7 +329,7 @@ uint64_t uthread_file_read(const struct uthread_manager *manager,
 /*
  Writes bytes to a registered file, as `uthread_file_read` reads them.
 
- # Safety
+ Preconditions:
 
  That of `uthread_file_read`.
  */

@@ -15,10 +15,10 @@ use uthread::ring::Chunk;
 #[allow(non_camel_case_types, reason = "the name of a C type")]
 pub type uthread_completion = unsafe extern "C" fn(data: *mut c_void, result: i32, flags: u32);
 
-/// A function that is called when data has arrived: with the number of bytes, where they are, and
-/// the chunk that they belong to, which [`uthread_chunk_release`](crate::uthread_chunk_release) has
-/// to be called for, on any thread. Without a chunk it is the end of the stream: `result` is 0, or
-/// a negative errno. Otherwise as [`uthread_completion`].
+/// A function that is called when data has arrived: with the number of bytes, their address, and
+/// their chunk, which the program releases by `uthread_chunk_release`, on any thread. A call without
+/// a chunk is the end of the stream: `result` is 0, or a negative errno. See `uthread_completion` for
+/// what the function may do.
 #[allow(non_camel_case_types, reason = "the name of a C type")]
 pub type uthread_received = unsafe extern "C" fn(
     data: *mut c_void,

@@ -96,7 +96,7 @@ pub unsafe extern "C" fn uthread_manager_create(
     options: *const uthread_options,
     manager: *mut *mut uthread_manager,
 ) -> i32 {
-    // SAFETY: promised by the caller.
+    // SAFETY: the pointer is null or valid.
     let options = unsafe { options.as_ref() }.copied().unwrap_or_default();
     let mut builder = Runtime::builder();
     let driver = match options.driver {
@@ -118,13 +118,13 @@ pub unsafe extern "C" fn uthread_manager_create(
         manager: made,
         driver: CString::new(driver).unwrap_or_default(),
     });
-    // SAFETY: promised by the caller.
+    // SAFETY: the pointer is valid for a write.
     unsafe { manager.write(Box::into_raw(made)) };
     0
 }
 
-/// Cancels all requests and waits until each has told its end. Requests that are submitted
-/// afterwards, or meanwhile, are cancelled at once. Not to be called by a completion.
+/// Cancels all requests and waits until each has completed. Requests that are submitted meanwhile
+/// or afterwards are cancelled at once. A completion must not call it.
 ///
 /// # Safety
 ///
@@ -132,12 +132,12 @@ pub unsafe extern "C" fn uthread_manager_create(
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uthread_manager_stop(manager: *const uthread_manager) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the manager is open.
     unsafe { &(*manager).manager }.stop();
 }
 
-/// Stops the manager as `uthread_manager_stop`, unless that was done, and frees it. Not to be
-/// called by a completion.
+/// Stops the manager as `uthread_manager_stop`, unless that was done, and frees it. A
+/// completion must not call it.
 ///
 /// # Safety
 ///
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn uthread_manager_stop(manager: *const uthread_manager) {
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uthread_manager_close(manager: *mut uthread_manager) {
-    // SAFETY: promised by the caller.
+    // SAFETY: `uthread_manager_create` has made it, and nobody uses it any more.
     let manager = unsafe { Box::from_raw(manager) };
     manager.manager.stop();
 }
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn uthread_manager_close(manager: *mut uthread_manager) {
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uthread_manager_driver(manager: *const uthread_manager) -> *const c_char {
-    // SAFETY: promised by the caller.
+    // SAFETY: the manager is open.
     let text: &CStr = unsafe { &(*manager).driver };
     text.as_ptr()
 }
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn uthread_manager_driver(manager: *const uthread_manager)
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uthread_manager_has_ring(manager: *const uthread_manager) -> i32 {
-    // SAFETY: promised by the caller.
+    // SAFETY: the manager is open.
     let has_ring = unsafe { &(*manager).manager }.has_ring;
     i32::from(has_ring)
 }
@@ -197,11 +197,11 @@ pub unsafe extern "C" fn uthread_submit(
     completion: uthread_completion,
     data: *mut c_void,
 ) -> u64 {
-    // SAFETY: promised by the caller.
+    // SAFETY: the manager is open.
     let manager = unsafe { &(*manager).manager };
-    // SAFETY: promised by the caller.
+    // SAFETY: the pointer is valid for a read.
     let entry = unsafe { *entry };
-    // SAFETY: promised by the caller.
+    // SAFETY: what the entry refers to stays valid until the completion.
     let request = unsafe { Request::new(entry) };
     let completion = Completion::new(Function::Completion(completion), data);
     manager.submit(request, completion)
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn uthread_submit(
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uthread_cancel(manager: *const uthread_manager, request: u64) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the manager is open.
     unsafe { &(*manager).manager }.cancel(request);
 }
 
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn uthread_accept_many(
     completion: uthread_completion,
     data: *mut c_void,
 ) -> u64 {
-    // SAFETY: promised by the caller.
+    // SAFETY: the manager is open.
     let manager = unsafe { &(*manager).manager };
     let completion = Completion::new(Function::Completion(completion), data);
     manager.stream(Stream::new(socket, Kind::Accept, credit), completion)
@@ -261,7 +261,7 @@ pub unsafe extern "C" fn uthread_poll_many(
     completion: uthread_completion,
     data: *mut c_void,
 ) -> u64 {
-    // SAFETY: promised by the caller.
+    // SAFETY: the manager is open.
     let manager = unsafe { &(*manager).manager };
     let completion = Completion::new(Function::Completion(completion), data);
     match fallback::events(events) {
@@ -292,7 +292,7 @@ pub unsafe extern "C" fn uthread_receive_many(
     received: uthread_received,
     data: *mut c_void,
 ) -> u64 {
-    // SAFETY: promised by the caller.
+    // SAFETY: the manager is open.
     let manager = unsafe { &(*manager).manager };
     // SAFETY: promised by the caller.
     let buffers = Arc::clone(unsafe { &(*buffers).0 });
@@ -311,7 +311,7 @@ pub unsafe extern "C" fn uthread_receive_many(
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uthread_credit(manager: *const uthread_manager, stream: u64, items: u32) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the manager is open.
     unsafe { &(*manager).manager }.add_credit(stream, items);
 }
 
@@ -364,7 +364,7 @@ pub unsafe extern "C" fn uthread_file_register(
     manager: *const uthread_manager,
     fd: i32,
 ) -> *mut uthread_file {
-    // SAFETY: promised by the caller.
+    // SAFETY: the manager is open.
     let manager = unsafe { &(*manager).manager };
     // SAFETY: promised by the caller.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -400,7 +400,7 @@ pub unsafe extern "C" fn uthread_memory_create(
     manager: *const uthread_manager,
     bytes: usize,
 ) -> *mut uthread_memory {
-    // SAFETY: promised by the caller.
+    // SAFETY: the manager is open.
     let manager = unsafe { &(*manager).manager };
     match manager.call(move || registered::memory(bytes)) {
         Ok(Ok(memory)) => Box::into_raw(Box::new(uthread_memory(memory))),
@@ -492,7 +492,7 @@ unsafe fn access(
     writes: bool,
     completion: Completion,
 ) -> u64 {
-    // SAFETY: promised by the caller.
+    // SAFETY: the manager is open.
     let manager = unsafe { &(*manager).manager };
     // SAFETY: promised by the caller.
     let file = unsafe { &(*file).0 };

@@ -27,7 +27,7 @@ withFile manager path flags =
     -- A descriptor would be lost if its close were cancelled.
     (uninterruptibleMask_ . submitBlocking manager . Request.close)
 
--- | Reads at most so many bytes: none at the end of the file.
+-- | Reads at most @size@ bytes: none at the end of the file.
 readAt :: Manager -> Fd -> Request.Offset -> Int -> IO ByteString
 readAt manager fd offset size = submitBlocking manager (Request.readAt fd offset size)
 

@@ -1,6 +1,6 @@
 -- | Sockets with the names and types of @network@, whose calls wait in the ring of a 'Manager'.
 --
--- Change the import, and pass the manager to what waits:
+-- Change the import, and pass the manager to the calls that wait:
 --
 -- > import Network.UThread.Socket
 -- >
@@ -12,10 +12,11 @@
 -- >     (connection, _) <- accept manager listener
 -- >     forkIO (recv manager connection 4096 >>= sendAll manager connection)
 --
--- The sockets of this module are blocking, as the kernel waits for them. One of "Network.Socket" becomes so by 'adopt', and must not be used
--- with the calls of "Network.Socket" that wait any more: those would block a thread of the system.
+-- The sockets of this module are blocking, as the kernel waits for them. To use a socket of
+-- "Network.Socket", call 'adopt'. After that, do not pass it to the waiting calls of
+-- "Network.Socket": they would block an operating system thread.
 module Network.UThread.Socket
-  ( -- * What waits
+  ( -- * Calls that wait
     accept
   , connect
   , recv
@@ -25,7 +26,7 @@ module Network.UThread.Socket
   , withReceived
   , withReceiver
 
-    -- * What does not
+    -- * Calls that do not wait
   , socket
   , adopt
   , module Network.Socket
@@ -91,7 +92,7 @@ connect manager made address = allocaBytes size $ \memory -> do
       SockAddrInet6 {} -> 28
       SockAddrUnix {} -> 110
 
--- | Receives at most so many bytes: none if the peer has shut down.
+-- | Receives at most @ bytes: none if the peer has shut down.
 recv :: Manager -> Socket -> Int -> IO ByteString
 recv manager made size = withFd made $ \fd -> submitBlocking manager (Request.receive fd size)
 
@@ -105,10 +106,12 @@ sendAll manager made bytes = unless (ByteString.null bytes) $ do
   sent <- send manager made bytes
   sendAll manager made (ByteString.drop sent bytes)
 
--- | Starts a thread for each connection, by one request to the kernel for all of them, and closes the connection when its thread has ended. At most so
--- many connections wait for their threads. Returns only with an exception.
+-- | Starts a thread for each connection, by one request to the kernel for
+-- all of them, and closes the connection when its thread has ended. At most @ connections wait for their
+-- threads. Returns only with an exception.
 --
--- With more capabilities than CPUs, the threads run on as many capabilities as there are CPUs: on more they would wait for each other's time slices.
+-- With more capabilities than CPUs, the threads use one capability per CPU: on more, they would wait
+-- for each other's time slices.
 withAccepted :: Manager -> Socket -> Word32 -> (Socket -> IO ()) -> IO a
 withAccepted manager listener waiting serve = withFd listener $ \fd -> do
   capabilities <- getNumCapabilities
@@ -124,15 +127,17 @@ withAccepted manager listener waiting serve = withFd listener $ \fd -> do
     forkFinally' :: (IO () -> IO ThreadId) -> IO () -> IO () -> IO ThreadId
     forkFinally' fork action end = mask $ \restore -> fork $ (restore action `onException` end) >> end
 
--- | Calls an action with each piece of what arrives, without copying it, until the peer has shut down: by one request for all of them.
+-- | Calls an action with each piece of received data, without copying it, until the peer has shut
+-- down. One request to the kernel serves all pieces.
 withReceived :: Manager -> Buffers -> Socket -> Word32 -> (ByteString -> IO ()) -> IO ()
 withReceived manager buffers made waiting action = withFd made $ \fd ->
   withMultishot manager (receiving fd buffers) waiting loop
   where
     loop pieces = next pieces >>= mapM_ (\piece -> action piece >> loop pieces)
 
--- | Calls an action with a 'recv' of its own, which returns what has arrived, and nothing when the peer has shut down: by one request for all of them.
--- At most so many pieces wait to be taken.
+-- | Calls an action with a receive function, which returns the next piece of data, or an empty string
+-- when the peer has shut down. One request to the kernel serves all pieces. At most @ pieces
+-- wait to be taken.
 withReceiver :: Manager -> Buffers -> Socket -> Word32 -> (IO ByteString -> IO a) -> IO a
 withReceiver manager buffers made waiting action = withFd made $ \fd ->
   withMultishot manager (receivingCopies fd buffers) waiting $ \pieces ->

@@ -40,7 +40,7 @@ data Driver
 -- | How a manager is created.
 data Options = Options
   { driver :: Driver
-  , -- | A thread of the kernel polls for submissions, until it has been idle for so many milliseconds.
+  , -- | A thread of the kernel polls for submissions, until it has been idle for this number of milliseconds.
     kernelPollingMs :: Maybe Word32
   , -- | The manager's thread does not interrupt the Haskell threads, so that requests gather while these use its CPU. Where all CPUs compute for long, turn it
     -- off: a request may wait for some milliseconds behind them.

@@ -64,7 +64,7 @@ withRegisteredFile (Manager manager) (Fd fd) = bracket create (\(File file) -> c
       when (file == nullPtr) $ failed "uthread_file_register" eBADF
       pure (File file)
 
--- | Allocates registered memory of so many bytes, all zeros, and frees it after the action.
+-- | Allocates @size@ bytes of registered memory, all zeros, and frees them after the action.
 withRegisteredMemory :: Manager -> Int -> (Memory -> IO a) -> IO a
 withRegisteredMemory (Manager manager) size = bracket create (\(Memory memory) -> c_free memory)
   where
@@ -73,11 +73,12 @@ withRegisteredMemory (Manager manager) size = bracket create (\(Memory memory) -
       when (memory == nullPtr) $ failed "uthread_memory_create" eNOMEM
       pure (Memory memory)
 
--- | Returns where the memory begins: at a page.
+-- | Returns the address of the memory, which is that of a page.
 memoryBytes :: Memory -> IO (Ptr Word8)
 memoryBytes (Memory memory) = c_bytes memory
 
--- | Reads at most so many bytes at an offset, and returns how many: none at the end of the file. The bytes may be in registered memory, whole or in part.
+-- | Reads at most @size@ bytes at an offset, and returns their number: none at the end of the file. The
+-- bytes may lie in registered memory.
 readRegistered :: Manager -> File -> Ptr Word8 -> Int -> Word64 -> IO Int
 readRegistered manager file = access "read" manager file 0
 

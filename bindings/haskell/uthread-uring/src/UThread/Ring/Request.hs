@@ -185,11 +185,11 @@ openFile path flags mode =
 close :: Fd -> Request ()
 close fd = fmap (const ()) . request "close" $ \entry -> setOpcode entry opClose >> setFd entry fd
 
--- | Where to read and write.
+-- | The offset of a read or write.
 data Offset
   = -- | At this offset.
     At Word64
-  | -- | At the position of the file; also for what has none.
+  | -- | At the current position of the file. Use it for pipes and sockets, too, which have no position.
     Position
   deriving (Eq, Show)
 
@@ -197,7 +197,7 @@ offsetOf :: Offset -> Word64
 offsetOf (At offset) = offset
 offsetOf Position = maxBound
 
--- | Reads at most so many bytes: none at the end of the file.
+-- | Reads at most @size@ bytes: none at the end of the file.
 readAt :: Fd -> Offset -> Int -> Request ByteString
 readAt fd offset size = into "read" size $ \entry -> do
   setOpcode entry opRead
@@ -224,7 +224,8 @@ accept fd = (Fd . fromIntegral <$> made) {undo = closeNow}
       setFd entry fd
       setFlags entry 0o2000000 -- SOCK_CLOEXEC
 
--- | Connects a socket to an address of so many bytes, which has to remain valid.
+-- | Connects a socket to an address of @size@ bytes, which must remain valid until the request has
+-- ended.
 connect :: Fd -> Ptr a -> Int -> Request ()
 connect fd address size = fmap (const ()) . request "connect" $ \entry -> do
   setOpcode entry opConnect
@@ -232,7 +233,7 @@ connect fd address size = fmap (const ()) . request "connect" $ \entry -> do
   setAddress entry address
   setOffset entry (fromIntegral size)
 
--- | Receives at most so many bytes: none if the peer has shut down.
+-- | Receives at most @size@ bytes: none if the peer has shut down.
 receive :: Fd -> Int -> Request ByteString
 receive fd size = into "recv" size $ \entry -> setOpcode entry opRecv >> setFd entry fd
 

@@ -46,18 +46,18 @@ data Stream a = Stream (Ptr CStream) (Item -> IO a)
 
 data Item = Item Int32 (Ptr Word8) (Ptr CChunk)
 
--- | A request with many results that are an @a@ each.
+-- | A request with many results of type @a@.
 data Multishot a = Multishot
   { descriptor :: Fd
-  , -- | Null for what does not receive.
+  , -- | Null unless the request receives data.
     intoBuffers :: Ptr CBuffers
-  , -- | Zero for what does not wait for events.
+  , -- | Zero unless the request waits for events.
     ofEvents :: Word32
   , decode :: Item -> IO a
   , discard :: Item -> IO ()
   }
 
--- | Connections of a listening socket.
+-- | Accepts connections of a listening socket.
 accepting :: Fd -> Multishot Fd
 accepting fd =
   Multishot
@@ -68,8 +68,9 @@ accepting fd =
     , discard = \(Item result _ _) -> () <$ c_close (fromIntegral result)
     }
 
--- | What arrives on a connected socket, until its peer shuts down. The bytes are those of a buffer, without a copy. The kernel gets the buffer
--- back when the garbage collector has found that nobody uses the bytes. If no buffer is free, data comes in memory of its own.
+-- | Receives data on a connected socket until its peer shuts down. The bytes are those of a buffer,
+-- without a copy: the buffer returns to the kernel when the garbage collector frees the bytes. If no
+-- buffer is free, data is received into newly allocated memory.
 receiving :: Fd -> Buffers -> Multishot ByteString
 receiving fd (Buffers buffers) =
   Multishot
@@ -82,7 +83,8 @@ receiving fd (Buffers buffers) =
     , discard = \(Item _ _ chunk) -> c_releaseNow chunk
     }
 
--- | The same with a copy of what arrives, whose buffer is the kernel's again at once: cheaper for short messages.
+-- | Receives data like 'receiving', but copies it and returns the buffer to the kernel at once:
+-- cheaper for short messages.
 receivingCopies :: Fd -> Buffers -> Multishot ByteString
 receivingCopies fd buffers =
   (receiving fd buffers)
@@ -91,7 +93,7 @@ receivingCopies fd buffers =
         copy <$ c_releaseNow chunk
     }
 
--- | These @POLL*@ events of a descriptor, at least one.
+-- | Waits for any of these @POLL*@ events of a descriptor.
 polling :: Fd -> Word32 -> Multishot Word32
 polling fd events =
   Multishot
@@ -135,8 +137,9 @@ withBuffers count size = bracket create (\(Buffers buffers) -> c_destroyBuffers 
 failed :: String -> Errno -> IO a
 failed name errno = ioError (errnoToIOError name errno Nothing Nothing)
 
--- | Calls an action with a stream, which is cancelled afterwards; items that were not taken are closed or given back. At most so many items wait
--- to be taken: beyond that, they wait in the kernel, and the peers with them.
+-- | Calls an action with a stream, which is cancelled afterwards; items that were not
+-- taken are closed or given back. At most @capacity@ items wait to be taken; further ones, and their
+-- senders, wait in the kernel.
 withMultishot :: Manager -> Multishot a -> Word32 -> (Stream a -> IO b) -> IO b
 withMultishot (Manager shared) (Multishot (Fd fd) buffers events decodeItem discardItem) capacity action =
   -- The stream refers to the manager until it is freed.
@@ -150,7 +153,7 @@ withMultishot (Manager shared) (Multishot (Fd fd) buffers events decodeItem disc
       c_cancel stream
       drain stream
       c_free stream
-    -- Takes what is left until the end, which the memory of the stream has to outlive.
+    -- Takes the remaining items: the memory of the stream has to outlive them.
     drain stream = do
       taken <- takeItem stream
       case taken of
