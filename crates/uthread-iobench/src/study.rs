@@ -33,9 +33,9 @@ const SECONDS_EACH: f64 = 1.5;
 /// at a time and wait for others.
 const URGENT_ONE_IN: u64 = 8;
 
-/// Subjects, in the order of the tables.
+/// The variants that a scenario compares, in the order of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
+enum Variant {
     Own(Technique),
     Fio(Engine),
     /// Urgent requests with priorities.
@@ -51,43 +51,44 @@ const DRIVERS: [Technique; 3] = [
     Technique::FibersThreads,
 ];
 
-impl Who {
-    /// Returns the subjects of a scenario.
-    fn of(scenario: Scenario) -> Vec<Who> {
+impl Variant {
+    /// Returns the variants that a scenario compares.
+    fn of(scenario: Scenario) -> Vec<Variant> {
         if scenario.has_rivals() {
             // Threads are ordered by the kernel, whatever the priorities.
             let [ring, epoll, threads] = DRIVERS;
             return vec![
-                Who::Own(ring),
-                Who::Prioritized(ring),
-                Who::Alone(ring),
-                Who::Own(epoll),
-                Who::Prioritized(epoll),
-                Who::Own(threads),
+                Variant::Own(ring),
+                Variant::Prioritized(ring),
+                Variant::Alone(ring),
+                Variant::Own(epoll),
+                Variant::Prioritized(epoll),
+                Variant::Own(threads),
             ];
         }
         if scenario == Scenario::Kv {
-            return DRIVERS.map(Who::Own).to_vec();
+            return DRIVERS.map(Variant::Own).to_vec();
         }
-        let own = Technique::ALL.into_iter().map(Who::Own);
-        own.chain(Engine::ALL.into_iter().map(Who::Fio)).collect()
+        let own = Technique::ALL.into_iter().map(Variant::Own);
+        own.chain(Engine::ALL.into_iter().map(Variant::Fio))
+            .collect()
     }
 
     fn name(self) -> String {
         match self {
-            Who::Own(technique) => technique.name().to_owned(),
-            Who::Fio(engine) => engine.name().to_owned(),
-            Who::Prioritized(technique) => format!("{} with priorities", technique.name()),
-            Who::Alone(technique) => format!("{} alone", technique.name()),
+            Variant::Own(technique) => technique.name().to_owned(),
+            Variant::Fio(engine) => engine.name().to_owned(),
+            Variant::Prioritized(technique) => format!("{} with priorities", technique.name()),
+            Variant::Alone(technique) => format!("{} alone", technique.name()),
         }
     }
 
     /// Returns the load beside its urgent requests, in a scenario that has them.
     fn rivals(self) -> Rivals {
         match self {
-            Who::Own(_) | Who::Fio(_) => Rivals::Equal,
-            Who::Prioritized(_) => Rivals::Background,
-            Who::Alone(_) => Rivals::None,
+            Variant::Own(_) | Variant::Fio(_) => Rivals::Equal,
+            Variant::Prioritized(_) => Rivals::Background,
+            Variant::Alone(_) => Rivals::None,
         }
     }
 }
@@ -95,7 +96,11 @@ impl Who {
 /// Returns the names of all techniques, as the tables have them.
 pub(crate) fn names() -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for name in Scenario::ALL.into_iter().flat_map(Who::of).map(Who::name) {
+    for name in Scenario::ALL
+        .into_iter()
+        .flat_map(Variant::of)
+        .map(Variant::name)
+    {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -111,9 +116,11 @@ pub(crate) fn of(
     fio: &Result<String, String>,
 ) -> Result<(Study, Finish)> {
     let bench = Bench::new(scenario, options, files)?;
-    let mut who = Who::of(scenario);
-    who.retain(|who| options.includes(&who.name()));
-    let subjects = who.iter().map(|who| bench.subject(*who, files, fio));
+    let mut variants = Variant::of(scenario);
+    variants.retain(|variant| options.includes(&variant.name()));
+    let subjects = variants
+        .iter()
+        .map(|variant| bench.subject(*variant, files, fio));
     let subjects: Vec<Subject> = subjects.collect();
     let points = Point::numbers(&options.depths);
     let [all, urgent] = [options.blocks, bench.load.requests].map(|count| grouped(count as f64));
@@ -132,7 +139,7 @@ pub(crate) fn of(
     let quiet_wait = Duration::from_secs(options.quiet_wait);
     let measure = move |cell: Cell| {
         let window = Window::open(None, quiet_wait)?;
-        let report = bench.measure(who[cell.subject], cell.point)?;
+        let report = bench.measure(variants[cell.subject], cell.point)?;
         let usage = window.close()?;
         if let Some(reads) = &report.reads {
             kept.borrow_mut().add(cell, reads);
@@ -218,19 +225,22 @@ impl Bench {
     /// Describes a subject, with the reason if it cannot be measured here.
     fn subject(
         &self,
-        who: Who,
+        variant: Variant,
         files: Option<&TestFiles>,
         fio: &Result<String, String>,
     ) -> Subject {
-        let (is_ours, version, missing) = match (who, fio) {
-            (Who::Fio(_), Ok(version)) => (false, Some(version.clone()), None),
-            (Who::Fio(_), Err(reason)) => (false, None, Some(reason.clone())),
-            (Who::Own(technique) | Who::Prioritized(technique) | Who::Alone(technique), _) => {
-                (technique.is_ours(), None, self.refusal(technique, files))
-            }
+        let (is_ours, version, missing) = match (variant, fio) {
+            (Variant::Fio(_), Ok(version)) => (false, Some(version.clone()), None),
+            (Variant::Fio(_), Err(reason)) => (false, None, Some(reason.clone())),
+            (
+                Variant::Own(technique)
+                | Variant::Prioritized(technique)
+                | Variant::Alone(technique),
+                _,
+            ) => (technique.is_ours(), None, self.refusal(technique, files)),
         };
         Subject {
-            name: who.name(),
+            name: variant.name(),
             is_ours,
             version,
             missing,
@@ -251,17 +261,17 @@ impl Bench {
         Some(format!("{error:#}"))
     }
 
-    fn measure(&self, who: Who, point: usize) -> Result<Report> {
+    fn measure(&self, variant: Variant, point: usize) -> Result<Report> {
         let load = Load {
             depth: self.depths[point] as usize,
-            pattern: self.load.pattern.beside(who.rivals()),
+            pattern: self.load.pattern.beside(variant.rivals()),
             ..self.load.clone()
         };
-        match who {
-            Who::Own(technique) | Who::Prioritized(technique) | Who::Alone(technique) => {
-                Job { technique, load }.run_by(&self.program)
-            }
-            Who::Fio(engine) => {
+        match variant {
+            Variant::Own(technique)
+            | Variant::Prioritized(technique)
+            | Variant::Alone(technique) => Job { technique, load }.run_by(&self.program),
+            Variant::Fio(engine) => {
                 let files = self.fio_files.clone();
                 engine.run_by(Path::new(fio::PROGRAM), &Load { files, ..load })
             }

@@ -166,7 +166,7 @@ impl Output {
         match destination {
             Destination::Any(_) => {
                 state = self.wait_while(state, |state| state.behind_bytes >= BEHIND_MAX);
-                if state.held_by.is_some() && self.goes_on(&state) {
+                if state.held_by.is_some() && self.is_running(&state) {
                     state.behind_bytes += result.len();
                     state.behind.push(mem::take(result));
                     return;
@@ -359,7 +359,7 @@ impl Output {
     }
 
     /// Returns `true` unless the search ends early, so that nobody waits.
-    fn goes_on(&self, state: &State) -> bool {
+    fn is_running(&self, state: &State) -> bool {
         !state.is_stopped && !self.is_interrupted()
     }
 
@@ -369,7 +369,7 @@ impl Output {
         state: MutexGuard<'a, State>,
         condition: impl Fn(&State) -> bool,
     ) -> MutexGuard<'a, State> {
-        let waits = |state: &mut State| condition(state) && self.goes_on(state);
+        let waits = |state: &mut State| condition(state) && self.is_running(state);
         let waited = self.changed.wait_while(state, waits);
         waited.unwrap_or_else(PoisonError::into_inner)
     }

@@ -52,10 +52,10 @@ thread_local! {
 }
 
 /// The subscriber of a layer. It is set once there is one.
-type Whose = Arc<OnceLock<WeakDispatch>>;
+type SharedDispatch = Arc<OnceLock<WeakDispatch>>;
 
 struct Entered {
-    whose: Whose,
+    dispatch: SharedDispatch,
     id: Id,
 }
 
@@ -64,24 +64,24 @@ struct Entered {
 #[must_use]
 pub fn layer() -> Layer {
     Layer {
-        whose: Whose::default(),
+        dispatch: SharedDispatch::default(),
     }
 }
 
 /// The layer that records which spans a fiber has entered. See the example of the [crate](self).
 #[derive(Debug)]
 pub struct Layer {
-    whose: Whose,
+    dispatch: SharedDispatch,
 }
 
 impl<S: Subscriber> tracing_subscriber::Layer<S> for Layer {
     fn on_register_dispatch(&self, subscriber: &Dispatch) {
-        let _is_first = self.whose.set(subscriber.downgrade());
+        let _is_first = self.dispatch.set(subscriber.downgrade());
     }
 
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
         let entered = Entered {
-            whose: Arc::clone(&self.whose),
+            dispatch: Arc::clone(&self.dispatch),
             id: id.clone(),
         };
         change(|spans| spans.push(entered));
@@ -89,8 +89,9 @@ impl<S: Subscriber> tracing_subscriber::Layer<S> for Layer {
 
     fn on_exit(&self, id: &Id, _: Context<'_, S>) {
         change(|spans| {
-            let is_left =
-                |entered: &Entered| entered.id == *id && Arc::ptr_eq(&entered.whose, &self.whose);
+            let is_left = |entered: &Entered| {
+                entered.id == *id && Arc::ptr_eq(&entered.dispatch, &self.dispatch)
+            };
             if let Some(index) = spans.iter().rposition(is_left) {
                 spans.remove(index);
             }
@@ -168,7 +169,7 @@ struct Held {
 
 impl Held {
     fn new(entered: &Entered) -> Option<Held> {
-        let subscriber = entered.whose.get()?.upgrade()?;
+        let subscriber = entered.dispatch.get()?.upgrade()?;
         // Panics if the guard that had entered the span was forgotten, and the span was dropped.
         let id = panic::catch_unwind(AssertUnwindSafe(|| subscriber.clone_span(&entered.id)));
         Some(Held {

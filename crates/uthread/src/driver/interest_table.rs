@@ -14,8 +14,8 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
 use crate::driver::Token;
-use crate::driver::latest::Latest;
 use crate::driver::readiness::{Interest, Readiness, Waiting};
+use crate::driver::token_map::TokenMap;
 use crate::resource::descriptor::Descriptor;
 
 const EVERYTHING: EventFlags = EventFlags::IN
@@ -35,7 +35,7 @@ pub(super) struct InterestTable<O> {
     /// Operations that have waited for a file that is closed. Bounded by the number of fibers.
     orphans: Vec<Token>,
     /// The descriptor for which the operation of a token has waited last.
-    latest: Latest<RawFd>,
+    latest: TokenMap<RawFd>,
 }
 
 impl<O> InterestTable<O> {
@@ -49,7 +49,7 @@ impl<O> InterestTable<O> {
             files: Vec::new(),
             waiting: 0,
             orphans: Vec::new(),
-            latest: Latest::default(),
+            latest: TokenMap::default(),
         }
     }
 

@@ -18,13 +18,13 @@ pub(crate) mod eventfd;
 pub(crate) mod epoll;
 mod events;
 mod interest_table;
-mod latest;
 pub(crate) mod native;
 pub(crate) mod page_cache;
 mod readiness;
 mod send_batcher;
 #[cfg(test)]
 pub(crate) mod sim;
+mod token_map;
 pub(crate) mod uring;
 
 pub(crate) mod feature;

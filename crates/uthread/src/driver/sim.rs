@@ -382,7 +382,10 @@ impl Driver for Sim {
         Ok(Box::new(self.arrivals.clone()))
     }
 
-    #[allow(unsafe_code, reason = "the contract's")]
+    #[allow(
+        unsafe_code,
+        reason = "an operation that its caller keeps in place until it has ended"
+    )]
     unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
         let mut world = self.world.borrow_mut();
         let mut kernel = self.kernel.borrow_mut();

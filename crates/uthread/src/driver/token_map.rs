@@ -4,15 +4,15 @@ use super::Token;
 
 /// Indexed by the token's slot, so no longer than the number of operations in flight. An entry
 /// remains after the wait: check whether the token still waits.
-pub(super) struct Latest<T>(Vec<Option<T>>);
+pub(super) struct TokenMap<T>(Vec<Option<T>>);
 
-impl<T> Default for Latest<T> {
-    fn default() -> Latest<T> {
-        Latest(Vec::new())
+impl<T> Default for TokenMap<T> {
+    fn default() -> TokenMap<T> {
+        TokenMap(Vec::new())
     }
 }
 
-impl<T: Copy> Latest<T> {
+impl<T: Copy> TokenMap<T> {
     pub(super) fn insert(&mut self, token: Token, place: T) {
         let index = token.index();
         if index >= self.0.len() {

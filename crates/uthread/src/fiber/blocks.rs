@@ -39,7 +39,7 @@ fn allocate_new(layout: Layout) -> NonNull<u8> {
 ///
 /// It was [allocated](allocate) with this size, on any thread, and is not accessed any more.
 #[inline(never)]
-#[allow(unsafe_code, reason = "the contract's")]
+#[allow(unsafe_code, reason = "memory that the caller has allocated")]
 pub(super) unsafe fn release(block: NonNull<u8>, size: Size) {
     // SAFETY: by the caller's contract. Blocks in a list have room for a pointer.
     let keep = |kept: &Kept| unsafe { kept.blocks.list(size).push(block) };
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[allow(unsafe_code, reason = "the contract of release")]
+    #[allow(unsafe_code, reason = "memory that the tests have allocated")]
     fn released_memory_is_used_again_for_the_same_size_only() {
         let (small, large) = (Layout::new::<[u64; 9]>(), Layout::new::<[u64; 17]>());
         let block = allocate(small, Size::of(small));
@@ -107,7 +107,7 @@ mod tests {
         assert!(end.join().is_ok());
     }
 
-    #[allow(unsafe_code, reason = "the contract of release")]
+    #[allow(unsafe_code, reason = "memory that the tests have allocated")]
     fn give(block: NonNull<u8>, layout: Layout) {
         let size = Size::of(layout);
         if size.is_kept() {

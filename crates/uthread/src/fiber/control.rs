@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::context::Saved;
 use super::destination::{self, Destination};
+use super::lazy_box::LazyBox;
 use super::limits::Limits;
 use super::locals::Locals;
 use super::reference::{FiberRef, Functions};
 use super::runner::{Exit, Runner};
-use super::seldom::Seldom;
 use super::wake::WakeToken;
 use super::{Payload, Scheduler};
 use crate::stack::{Stack, cache};
@@ -88,7 +88,7 @@ pub(crate) struct Control {
     pub(crate) operation_result: Cell<OperationResult>,
     /// Set when the fiber starts. Read by its worker and by any thread that finds the fiber parked.
     scheduler: UnsafeCell<Option<Destination>>,
-    rare: Seldom<Rare>,
+    cold: LazyBox<ColdState>,
     /// The id of the last operation, for the worker that holds it. Relaxed: the worker looks the id
     /// up, and ignores one that it does not know.
     pub(crate) operation: AtomicU64,
@@ -112,7 +112,7 @@ const CONTROL_BYTES_MAX: usize = 128;
 /// State that few fibers need. Accessed only by the holder of the fiber, which runs it or has taken
 /// it from a queue.
 #[derive(Default)]
-pub(super) struct Rare {
+pub(super) struct ColdState {
     name: Option<Box<str>>,
     /// The fiber-local values.
     locals: OnceCell<Locals>,
@@ -133,13 +133,13 @@ pub(super) struct Rare {
     is_thread: Cell<bool>,
 }
 
-impl Rare {
+impl ColdState {
     /// Returns the state of a new fiber.
     #[inline]
-    pub(super) fn of_new(name: Option<Box<str>>) -> Seldom<Rare> {
-        Seldom::new(name.map(|name| Rare {
+    pub(super) fn of_new(name: Option<Box<str>>) -> LazyBox<ColdState> {
+        LazyBox::new(name.map(|name| ColdState {
             name: Some(name),
-            ..Rare::default()
+            ..ColdState::default()
         }))
     }
 }
@@ -186,7 +186,7 @@ impl Control {
     pub(super) fn new(
         functions: &'static Functions,
         id: NonZeroU64,
-        rare: Seldom<Rare>,
+        cold: LazyBox<ColdState>,
         spawn_site: &'static Location<'static>,
         limits: Limits,
     ) -> Control {
@@ -201,7 +201,7 @@ impl Control {
             id,
             spawn_site,
             references: AtomicU32::new(2),
-            rare,
+            cold,
             token: WakeToken::new(),
             unparked: AtomicBool::new(false),
             panics: Cell::default(),
@@ -220,15 +220,15 @@ impl Control {
         self.id
     }
 
-    /// Returns `true` if the fiber has any of what few fibers need: a name, local values, a stack
-    /// of its own, or a result without having run.
+    /// Returns `true` if the fiber has cold state: a name, local values, a stack of its own, or a
+    /// result without having run.
     #[inline]
-    pub(crate) fn has_rare(&self) -> bool {
-        self.rare.get().is_some()
+    pub(crate) fn has_cold_state(&self) -> bool {
+        self.cold.get().is_some()
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
-        self.rare.get()?.name.as_deref()
+        self.cold.get()?.name.as_deref()
     }
 
     pub(crate) fn spawn_site(&self) -> &'static Location<'static> {
@@ -237,61 +237,61 @@ impl Control {
 
     /// Returns the fiber-local values, if there are any. Called by the fiber itself.
     pub(crate) fn locals(&self) -> Option<&Locals> {
-        self.rare.get()?.locals.get()
+        self.cold.get()?.locals.get()
     }
 
     /// Returns the fiber-local values. Called by the fiber itself.
     pub(crate) fn locals_or_new(&self) -> &Locals {
-        let rare = self.rare.get_or_default();
-        rare.locals.get_or_init(Locals::default)
+        let cold = self.cold.get_or_default();
+        cold.locals.get_or_init(Locals::default)
     }
 
     /// Reserves a larger stack. Called before the fiber is queued.
     pub(crate) fn reserve(&self, stack: Stack) {
-        self.rare.get_or_default().reserved.set(Some(stack));
+        self.cold.get_or_default().reserved.set(Some(stack));
     }
 
     /// Takes the reserved stack, if there is one. Called by the worker that starts the fiber.
     pub(crate) fn take_reserved(&self) -> Option<Stack> {
-        self.rare.get()?.reserved.take()
+        self.cold.get()?.reserved.take()
     }
 
     /// Makes the fiber end with this result instead of running its closure. Called before its
     /// start.
     #[cold]
     pub(crate) fn refuse(&self, payload: Payload) {
-        self.rare.get_or_default().refusal.set(Some(payload));
+        self.cold.get_or_default().refusal.set(Some(payload));
     }
 
     /// Records that the fiber runs on a thread of its own. Called before its start.
     pub(crate) fn set_thread(&self) {
-        self.rare.get_or_default().is_thread.set(true);
+        self.cold.get_or_default().is_thread.set(true);
     }
 
     /// Returns `true` if the fiber runs on a thread of its own.
     pub(crate) fn is_thread(&self) -> bool {
-        self.rare.get().is_some_and(|rare| rare.is_thread.get())
+        self.cold.get().is_some_and(|cold| cold.is_thread.get())
     }
 
     /// Takes the result of a fiber that ends without running its closure. Called by the fiber
     /// itself.
     pub(super) fn take_refusal(&self) -> Option<Payload> {
-        self.rare.get()?.refusal.take()
+        self.cold.get()?.refusal.take()
     }
 
     /// Leaves the completion of the outcome to the worker. Called by the fiber at its end.
     pub(super) fn finish_later(&self, finish: Finish) {
-        self.rare.get_or_default().finish.set(Some(finish));
+        self.cold.get_or_default().finish.set(Some(finish));
     }
 
     /// Takes what completes the outcome of a fiber that has ended, if it is not complete.
     pub(crate) fn take_finish(&self) -> Option<Finish> {
-        self.rare.get()?.finish.take()
+        self.cold.get()?.finish.take()
     }
 
     /// Keeps the context of the fiber, which has left its stack.
     pub(super) fn set_context(&self, context: Saved) {
-        self.rare.get_or_default().context.set(Some(context));
+        self.cold.get_or_default().context.set(Some(context));
     }
 
     /// Drops the context of a fiber that has ended.
@@ -301,35 +301,39 @@ impl Control {
 
     /// Takes the context of the fiber, if there is one.
     pub(super) fn take_context(&self) -> Option<Saved> {
-        self.rare.get()?.context.take()
+        self.cold.get()?.context.take()
     }
 
     /// Returns the number of the fiber's last panic among those of the process.
     pub(crate) fn last_panic(&self) -> Option<u32> {
-        self.rare.get()?.last_panic.get()
+        self.cold.get()?.last_panic.get()
     }
 
     pub(crate) fn set_last_panic(&self, number: u32) {
-        self.set_rare(|rare| &rare.last_panic, Some(number));
+        self.set_cold_number(|cold| &cold.last_panic, Some(number));
     }
 
     /// Returns the epoch in which its worker counts it among the fibers suspended during a panic.
     pub(crate) fn counted_panic(&self) -> Option<u32> {
-        self.rare.get()?.counted_panic.get()
+        self.cold.get()?.counted_panic.get()
     }
 
     pub(crate) fn set_counted_panic(&self, epoch: Option<u32>) {
-        self.set_rare(|rare| &rare.counted_panic, epoch);
+        self.set_cold_number(|cold| &cold.counted_panic, epoch);
     }
 
-    /// Sets a number of the rare state, which nothing but a number creates.
-    fn set_rare(&self, field: impl Fn(&Rare) -> &Cell<Option<u32>>, number: Option<u32>) {
-        let rare = match number {
-            Some(_) => Some(self.rare.get_or_default()),
-            None => self.rare.get(),
+    /// Sets a number of the cold state. Only `Some` creates that state.
+    fn set_cold_number(
+        &self,
+        field: impl Fn(&ColdState) -> &Cell<Option<u32>>,
+        number: Option<u32>,
+    ) {
+        let cold = match number {
+            Some(_) => Some(self.cold.get_or_default()),
+            None => self.cold.get(),
         };
-        if let Some(rare) = rare {
-            field(rare).set(number);
+        if let Some(cold) = cold {
+            field(cold).set(number);
         }
     }
 
@@ -365,10 +369,10 @@ impl Control {
         mem::forget(slot.replace(scheduler));
     }
 
-    /// Returns `true` if the fiber has no state that few fibers need.
+    /// Returns `true` if the fiber has neither cold state nor limits.
     #[inline]
     pub(super) fn is_plain(&mut self) -> bool {
-        self.rare.is_empty() && self.limits.is_plain()
+        self.cold.is_empty() && self.limits.is_plain()
     }
 
     /// Gives the reference to the scheduler back, if the fiber has started.

@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    #[allow(unsafe_code, reason = "the contract's")]
+    #[allow(unsafe_code, reason = "what is kept is dropped by the tests")]
     fn begin(destinations: &Destinations, kept: &Kept) {
         // SAFETY: the tests call `drop_kept`.
         unsafe { destinations.keep(kept) };

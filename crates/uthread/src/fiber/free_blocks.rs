@@ -125,8 +125,8 @@ impl FreeBlocks {
 /// # Safety
 ///
 /// It was [allocated](allocate) with this layout, and is not accessed any more.
-#[allow(unsafe_code, reason = "the contract's")]
+#[allow(unsafe_code, reason = "memory that the caller has allocated")]
 pub(super) unsafe fn deallocate(block: NonNull<u8>, layout: Layout) {
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller has allocated it with this layout.
     unsafe { alloc::dealloc(block.as_ptr(), layout) };
 }

@@ -19,7 +19,7 @@ pub(crate) struct Joinable<T> {
 // a value that is `Send`.
 unsafe impl<T> Send for Joinable<T> {}
 #[allow(unsafe_code, reason = "a pointer into a shared value")]
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl<T> Sync for Joinable<T> {}
 
 impl<T> Joinable<T> {
@@ -28,7 +28,7 @@ impl<T> Joinable<T> {
     /// # Safety
     ///
     /// The outcome is that of the fiber.
-    #[allow(unsafe_code, reason = "the contract's")]
+    #[allow(unsafe_code, reason = "a pointer into the fiber")]
     pub(super) unsafe fn new(
         fiber: FiberRef,
         outcome: NonNull<Outcome<thread::Result<T>>>,

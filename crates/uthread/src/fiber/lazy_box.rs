@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The code that drops the value is not inlined: there it would save and restore registers for all
 /// fibers.
-pub(super) struct Seldom<T> {
+pub(super) struct LazyBox<T> {
     /// Null, or a box. Any thread may read it, as any may ask for the name of a fiber, while the
     /// fiber creates the value.
     value: AtomicPtr<T>,
@@ -14,11 +14,11 @@ pub(super) struct Seldom<T> {
 }
 
 #[allow(unsafe_code, reason = "a box that is created later")]
-impl<T> Seldom<T> {
+impl<T> LazyBox<T> {
     /// Creates it with or without a value.
-    pub(super) fn new(value: Option<T>) -> Seldom<T> {
+    pub(super) fn new(value: Option<T>) -> LazyBox<T> {
         let value = value.map_or_else(ptr::null_mut, |value| Box::into_raw(Box::new(value)));
-        Seldom {
+        LazyBox {
             value: AtomicPtr::new(value),
             owns: PhantomData,
         }
@@ -45,7 +45,7 @@ impl<T> Seldom<T> {
     }
 }
 
-impl<T: Default> Seldom<T> {
+impl<T: Default> LazyBox<T> {
     /// Returns the value, which only the fiber itself creates, or a thread that has exclusive
     /// access to the fiber.
     pub(super) fn get_or_default(&self) -> &T {
@@ -64,13 +64,13 @@ impl<T: Default> Seldom<T> {
     }
 }
 
-impl<T> Default for Seldom<T> {
-    fn default() -> Seldom<T> {
-        Seldom::new(None)
+impl<T> Default for LazyBox<T> {
+    fn default() -> LazyBox<T> {
+        LazyBox::new(None)
     }
 }
 
-impl<T> Drop for Seldom<T> {
+impl<T> Drop for LazyBox<T> {
     fn drop(&mut self) {
         if !self.is_empty() {
             self.clear();

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Instant;
 
 use super::last_worker::LastWorker;
-use super::seldom::Seldom;
+use super::lazy_box::LazyBox;
 use crate::priorities::Priority;
 
 /// Set once the fiber is cancelled.
@@ -42,7 +42,7 @@ pub(crate) struct Limits {
     pub(crate) last_worker: LastWorker,
     /// `true` while nothing ends the fiber's waits: like a shield, but it takes no memory.
     unending: Cell<bool>,
-    inner: Seldom<Inner>,
+    inner: LazyBox<Inner>,
 }
 
 /// State that few fibers need.

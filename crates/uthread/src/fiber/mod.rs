@@ -18,12 +18,12 @@ mod free_blocks;
 mod joinable;
 pub(crate) mod kept;
 mod last_worker;
+mod lazy_box;
 pub(crate) mod limits;
 pub(crate) mod locals;
 mod outcome;
 mod reference;
 mod runner;
-mod seldom;
 pub(crate) mod wake;
 pub(crate) mod wake_handle;
 
@@ -38,7 +38,7 @@ use std::{fmt, io, mem, thread};
 pub(crate) use children::Children;
 pub(crate) use context::AnyContext;
 pub use context::FiberContext;
-use control::Rare;
+use control::ColdState;
 pub(crate) use control::{Control, Finish, Pause, Started};
 pub(crate) use destination::{Destination, Destinations};
 pub(crate) use joinable::Joinable;
@@ -203,7 +203,7 @@ where
 {
     /// Creates a fiber. Returns it in the forms that queues and handles hold.
     #[inline]
-    #[allow(unsafe_code, reason = "the contract of the forms")]
+    #[allow(unsafe_code, reason = "a fiber that may borrow from its scope")]
     pub(crate) fn owning(identity: Identity, closure: F) -> (FiberRef, Joinable<T>)
     where
         F: 'static,
@@ -219,7 +219,7 @@ where
     ///
     /// The contract of [`FiberRef::pair`].
     #[inline]
-    #[allow(unsafe_code, reason = "the contract of the forms")]
+    #[allow(unsafe_code, reason = "a fiber that may borrow from its scope")]
     unsafe fn forms(
         Identity { name, spawn_site }: Identity,
         deadline: Option<Instant>,
@@ -231,7 +231,7 @@ where
             control: Control::new(
                 Functions::of::<Self>(),
                 control::next_id(),
-                Rare::of_new(name),
+                ColdState::of_new(name),
                 spawn_site,
                 Limits::with_deadline(deadline),
             ),

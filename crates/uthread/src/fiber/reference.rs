@@ -71,12 +71,12 @@ impl Functions {
 /// # Safety
 ///
 /// The fiber was created by [`FiberRef::pair`], and there is no reference to it any more.
-#[allow(unsafe_code, reason = "the contract's")]
+#[allow(unsafe_code, reason = "freeing a fiber without references")]
 unsafe fn drop_fiber<B: Body>(mut fiber: NonNull<B>) {
     const {
         assert!(size_of::<B>() >= size_of::<Control>());
     }
-    // SAFETY: by the caller's contract.
+    // SAFETY: there is no other reference.
     if !unsafe { fiber.as_mut() }.drop_little() {
         // SAFETY: as above.
         unsafe { drop_all(fiber) };
@@ -98,9 +98,9 @@ unsafe fn drop_fiber<B: Body>(mut fiber: NonNull<B>) {
 ///
 /// There is no reference to it any more.
 #[inline(never)]
-#[allow(unsafe_code, reason = "the contract's")]
+#[allow(unsafe_code, reason = "freeing a fiber without references")]
 unsafe fn drop_all<B>(fiber: NonNull<B>) {
-    // SAFETY: by the caller's contract.
+    // SAFETY: there is no other reference.
     unsafe { fiber.drop_in_place() };
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct FiberRef(NonNull<Control>);
 // and any of them may drop it.
 unsafe impl Send for FiberRef {}
 #[allow(unsafe_code, reason = "a counted pointer")]
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for FiberRef {}
 
 #[allow(unsafe_code, reason = "a counted pointer")]

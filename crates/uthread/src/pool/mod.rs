@@ -81,11 +81,11 @@ pub(crate) struct Pool {
     /// Set if a call has the I/O priority of its fiber. Whatever else a thread runs may start
     /// threads and programs, which would keep it.
     sets_io_priority: bool,
-    state: Mutex<State>,
+    queues: Mutex<Queues>,
     work: Condvar,
 }
 
-struct State {
+struct Queues {
     /// By priority, in the order of [`Priority::ALL`], with the time at which each was queued.
     jobs: [Queue<(Job, Instant)>; 3],
     arbiter: Arbiter,
@@ -173,9 +173,9 @@ impl Drop for OwnPool {
     }
 }
 
-impl State {
-    fn new() -> State {
-        State {
+impl Queues {
+    fn new() -> Queues {
+        Queues {
             jobs: [const { Queue::new() }; 3],
             arbiter: Arbiter::new(),
             is_closed: false,
@@ -215,22 +215,22 @@ impl Pool {
             name,
             config,
             sets_io_priority,
-            state: Mutex::new(State::new()),
+            queues: Mutex::new(Queues::new()),
             work: Condvar::new(),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        lock(&self.queues)
     }
 
     /// Queues a job of this priority for a thread of the pool and returns its ticket. Runs it on
     /// the calling thread if no thread can be started.
     pub(crate) fn run(self: &Arc<Pool>, job: Job, priority: Priority) -> Ticket {
-        let mut state = self.lock();
-        let ticket = state.push(job, priority);
-        let threads = state.usage.threads;
-        if state.usage.idle >= state.queued() || threads >= self.config.threads_max {
+        let mut queues = self.lock();
+        let ticket = queues.push(job, priority);
+        let threads = queues.usage.threads;
+        if queues.usage.idle >= queues.queued() || threads >= self.config.threads_max {
             self.work.notify_one();
             return ticket;
         }
@@ -238,12 +238,12 @@ impl Pool {
         let name = format!("{}-{threads}", self.name);
         let body: Job = Box::new(move || own.serve());
         match thread::Builder::new().name(name).spawn(body) {
-            Ok(_) => state.usage.threads += 1,
+            Ok(_) => queues.usage.threads += 1,
             Err(_) if threads > 0 => self.work.notify_one(),
             // Without any thread the call would wait forever; blocking the worker is better.
             Err(_) => {
-                let job = state.withdraw(ticket);
-                drop(state);
+                let job = queues.withdraw(ticket);
+                drop(queues);
                 if let Some(job) = job {
                     job();
                 }
@@ -258,39 +258,39 @@ impl Pool {
     }
 
     pub(crate) fn usage(&self) -> Usage {
-        let state = self.lock();
+        let queues = self.lock();
         Usage {
-            queued: state.queued(),
-            ..state.usage
+            queued: queues.queued(),
+            ..queues.usage
         }
     }
 
     fn serve(&self) {
         let mut io_priority = self.sets_io_priority.then(IoPriority::of_thread);
-        let mut state = self.lock();
+        let mut queues = self.lock();
         loop {
-            if let Some((job, priority)) = state.begin() {
-                drop(state);
+            if let Some((job, priority)) = queues.begin() {
+                drop(queues);
                 if let Some(io_priority) = &mut io_priority {
                     io_priority.set(priority);
                 }
                 job();
-                state = self.lock();
+                queues = self.lock();
                 continue;
             }
-            let mut has_waited_in_vain = state.is_closed;
+            let mut has_waited_in_vain = queues.is_closed;
             if !has_waited_in_vain {
-                state.usage.idle += 1;
+                queues.usage.idle += 1;
                 let (next, waited) = self
                     .work
-                    .wait_timeout(state, self.config.keep_alive)
+                    .wait_timeout(queues, self.config.keep_alive)
                     .unwrap_or_else(PoisonError::into_inner);
-                state = next;
-                state.usage.idle -= 1;
+                queues = next;
+                queues.usage.idle -= 1;
                 has_waited_in_vain = waited.timed_out();
             }
-            if has_waited_in_vain && state.queued() == 0 {
-                state.usage.threads -= 1;
+            if has_waited_in_vain && queues.queued() == 0 {
+                queues.usage.threads -= 1;
                 return;
             }
         }
@@ -306,25 +306,25 @@ mod tests {
     #[test]
     fn urgent_calls_begin_first_and_a_flood_of_them_leaves_turns_to_others() {
         const EACH: usize = 50;
-        let mut state = State::new();
+        let mut queues = Queues::new();
         let begun = Arc::new(Mutex::new(Vec::new()));
         let mut tickets = Vec::new();
         for priority in Priority::ALL.into_iter().rev() {
             for _ in 0..EACH {
                 let begun = Arc::clone(&begun);
                 let job = Box::new(move || lock(&begun).push(priority));
-                tickets.push(state.push(job, priority));
+                tickets.push(queues.push(job, priority));
             }
         }
-        assert_eq!(state.queued(), 3 * EACH);
+        assert_eq!(queues.queued(), 3 * EACH);
         // The last ticket is that of an urgent call.
         assert!(
             tickets
                 .pop()
-                .and_then(|ticket| state.withdraw(ticket))
+                .and_then(|ticket| queues.withdraw(ticket))
                 .is_some()
         );
-        while let Some((job, _)) = state.begin() {
+        while let Some((job, _)) = queues.begin() {
             job();
         }
         let begun = lock(&begun);

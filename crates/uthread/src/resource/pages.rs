@@ -16,7 +16,7 @@ pub(crate) struct Pages {
 // SAFETY: a mapping owns its memory like a box. Its users have to synchronize accesses.
 unsafe impl Send for Pages {}
 #[allow(unsafe_code, reason = "memory of its own")]
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Pages {}
 
 impl Pages {

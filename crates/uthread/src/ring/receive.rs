@@ -65,7 +65,7 @@ pub fn receive<'a, S: AsFd>(socket: &'a S, buffers: &'a BufferRing) -> Receive<'
         repeated: buffers
             .group()
             .map(|group| Repeated::new(Received(Arc::clone(group)))),
-        state: State::Open,
+        phase: Phase::Open,
     }
 }
 
@@ -101,11 +101,11 @@ pub struct Receive<'a> {
     timeout: Option<Duration>,
     /// `None` if the buffers do not belong to the ring of this worker.
     repeated: Option<Repeated<Received>>,
-    state: State,
+    phase: Phase,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Phase {
     Open,
     /// Stopped: no more data is requested.
     Stopped,
@@ -172,8 +172,8 @@ impl Receive<'_> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn stop(&mut self) {
-        if self.state == State::Open {
-            self.state = State::Stopped;
+        if self.phase == Phase::Open {
+            self.phase = Phase::Stopped;
         }
         if let Some(repeated) = &mut self.repeated {
             repeated.end();
@@ -236,16 +236,16 @@ impl Iterator for Receive<'_> {
     type Item = io::Result<Chunk>;
 
     fn next(&mut self) -> Option<io::Result<Chunk>> {
-        let next = match self.state {
-            State::Open => self.next_open(),
-            State::Stopped => {
+        let next = match self.phase {
+            Phase::Open => self.next_open(),
+            Phase::Stopped => {
                 let rest = self.repeated.as_ref().and_then(Repeated::take_rest);
                 rest.flatten().map(|filled| Ok(Chunk(Bytes::Lent(filled))))
             }
-            State::Over => None,
+            Phase::Over => None,
         };
         if next.is_none() {
-            self.state = State::Over;
+            self.phase = Phase::Over;
         }
         next
     }
@@ -259,7 +259,7 @@ impl fmt::Debug for Receive<'_> {
             .debug_struct("Receive")
             .field("socket", &self.socket)
             .field("buffers", &self.buffers)
-            .field("state", &self.state)
+            .field("state", &self.phase)
             .finish_non_exhaustive()
     }
 }

@@ -322,7 +322,7 @@ impl Builder {
     pub fn build(self) -> io::Result<Runtime> {
         let workers = self.check()?;
         panic_hook::install();
-        fork::attend();
+        fork::register_handlers();
         self.choose(workers).map_err(shortage::explain)
     }
 

@@ -90,11 +90,11 @@ struct Simulation {
 struct SimulatedWorker {
     worker: Worker,
     watch: WaitView,
-    state: State,
+    phase: Phase,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum State {
+enum Phase {
     Awake,
     /// Asleep until this time at the latest.
     Asleep(Option<Duration>),
@@ -122,7 +122,7 @@ impl Simulation {
             SimulatedWorker {
                 worker: Worker::new(index, shared, queues, driver).expect("no kernel"),
                 watch,
-                state: State::Awake,
+                phase: Phase::Awake,
             }
         };
         let workers = queues.into_iter().enumerate().map(simulated).collect();
@@ -172,7 +172,7 @@ impl Simulation {
         self.step_until(|workers| {
             workers
                 .iter()
-                .all(|simulated| simulated.state == State::Ended)
+                .all(|simulated| simulated.phase == Phase::Ended)
         });
     }
 
@@ -255,36 +255,36 @@ impl Drop for Simulation {
 impl SimulatedWorker {
     /// Returns the time at which the worker can run, if it can.
     fn runs_at(&self, clock: Duration) -> Option<Duration> {
-        match self.state {
-            State::Awake => Some(clock),
-            State::Asleep(until) => [until, self.watch.ends_at(clock)]
+        match self.phase {
+            Phase::Awake => Some(clock),
+            Phase::Asleep(until) => [until, self.watch.ends_at(clock)]
                 .into_iter()
                 .flatten()
                 .min(),
-            State::Ended => None,
+            Phase::Ended => None,
         }
     }
 
     fn step(&mut self, clock: Duration) {
         let worker = &self.worker;
-        let asleep = self.state != State::Awake;
-        let mut state = State::Awake;
+        let asleep = self.phase != Phase::Awake;
+        let mut phase = Phase::Awake;
         current::enter(worker, || {
             if asleep {
                 worker.wait(Some(Duration::ZERO));
                 worker.wake_up();
                 return;
             }
-            state = match worker.tick() {
-                Tick::Again => State::Awake,
-                Tick::Sleep(timeout) => State::Asleep(timeout.map(|timeout| clock + timeout)),
-                Tick::End => State::Ended,
+            phase = match worker.tick() {
+                Tick::Again => Phase::Awake,
+                Tick::Sleep(timeout) => Phase::Asleep(timeout.map(|timeout| clock + timeout)),
+                Tick::End => Phase::Ended,
                 Tick::Alone(_) => unreachable!("no worker is taken"),
             };
         });
-        if state == State::Ended {
+        if phase == Phase::Ended {
             worker.leave();
         }
-        self.state = state;
+        self.phase = phase;
     }
 }

@@ -17,7 +17,7 @@ use crate::thread::{Cancelled, JoinHandle, park, scope, shield, sleep, spawn, yi
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// State that fibers of a runtime share with the rest of the process, and do not hold across a
+/// Phase that fibers of a runtime share with the rest of the process, and do not hold across a
 /// wait.
 struct Outside {
     mutex: Mutex<()>,
@@ -197,7 +197,7 @@ fn a_join_waits_for_all_fibers_and_those_that_they_spawn() {
         simulation.step_until(|workers| {
             workers
                 .iter()
-                .all(|simulated| simulated.state == super::State::Ended)
+                .all(|simulated| simulated.phase == super::Phase::Ended)
         });
         root.join().unwrap();
         let count = simulation.metrics().total().fibers;

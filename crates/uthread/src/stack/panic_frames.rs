@@ -91,11 +91,11 @@ fn begin() {
 fn functions_above(end: usize) -> Vec<usize> {
     let mut functions = Vec::new();
     visit(&mut |function| {
-        let goes_on = function != end && functions.len() < FUNCTIONS_MAX;
-        if goes_on {
+        let continues = function != end && functions.len() < FUNCTIONS_MAX;
+        if continues {
             functions.push(function);
         }
-        goes_on
+        continues
     });
     functions
 }

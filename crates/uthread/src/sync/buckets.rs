@@ -25,7 +25,7 @@ const fn empty() -> [Padded; BUCKETS] {
 /// Returns the bucket with the queue of `address`.
 pub(super) fn bucket(address: usize) -> &'static Mutex<Bucket> {
     // Threads wait here without a runtime, too.
-    fork::attend();
+    fork::register_handlers();
     // The upper bits of this product depend on all bits of the address (Fibonacci hashing).
     const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
     let mixed = (address as u64).wrapping_mul(GOLDEN_RATIO);

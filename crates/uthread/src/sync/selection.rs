@@ -248,12 +248,12 @@ impl<E: Event> AnyArm for Arm<E> {
     }
 }
 
-/// How long a selection waits.
+/// The time at which a selection gives up.
 #[derive(Clone, Copy)]
-enum Patience {
-    None,
-    Until(Instant),
-    Forever,
+enum Timeout {
+    Now,
+    At(Instant),
+    Never,
 }
 
 /// Waits until one of the arms is ready, completes it, and returns its index. If several are ready,
@@ -281,7 +281,7 @@ enum Patience {
 pub fn select(arms: &mut [&mut dyn Select]) -> usize {
     let enabled = arms.iter().any(|arm| arm.is_enabled());
     assert!(enabled, "no arm is enabled");
-    select_within(arms, Patience::Forever).expect("without a timeout an arm is ready")
+    select_within(arms, Timeout::Never).expect("without a timeout an arm is ready")
 }
 
 /// Waits until one of the arms is ready, like [`select`], but at most for `timeout`. Returns `None`
@@ -297,7 +297,7 @@ pub fn select(arms: &mut [&mut dyn Select]) -> usize {
 /// ```
 pub fn select_timeout(arms: &mut [&mut dyn Select], timeout: Duration) -> Option<usize> {
     let deadline = caller::after(caller::now(), timeout);
-    select_within(arms, Patience::Until(deadline))
+    select_within(arms, Timeout::At(deadline))
 }
 
 /// Completes one of the arms that are ready, like [`select`], without waiting. Returns `None` if
@@ -310,10 +310,10 @@ pub fn select_timeout(arms: &mut [&mut dyn Select], timeout: Duration) -> Option
 /// assert_eq!(select::try_select(&mut [&mut select::recv(&receiver)]), None);
 /// ```
 pub fn try_select(arms: &mut [&mut dyn Select]) -> Option<usize> {
-    select_within(arms, Patience::None)
+    select_within(arms, Timeout::Now)
 }
 
-fn select_within(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usize> {
+fn select_within(arms: &mut [&mut dyn Select], timeout: Timeout) -> Option<usize> {
     turn::spend();
     let mut selection = None;
     loop {
@@ -327,13 +327,13 @@ fn select_within(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usi
         if let Some(chosen) = order.find(|&index| arms[index].try_complete()) {
             return Some(chosen);
         }
-        if cancelled && !matches!(patience, Patience::None) {
-            return cut_off(arms, patience);
+        if cancelled && !matches!(timeout, Timeout::Now) {
+            return cut_off(arms, timeout);
         }
-        let over = match patience {
-            Patience::None => true,
-            Patience::Until(deadline) => caller::now() >= deadline,
-            Patience::Forever => false,
+        let over = match timeout {
+            Timeout::Now => true,
+            Timeout::At(deadline) => caller::now() >= deadline,
+            Timeout::Never => false,
         };
         if over {
             return None;
@@ -342,7 +342,7 @@ fn select_within(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usi
             selection = begin(arms);
         }
         if let Some(selection) = &selection
-            && let Some(claimed) = await_change(arms, selection, patience)
+            && let Some(claimed) = await_change(arms, selection, timeout)
         {
             return Some(claimed);
         }
@@ -367,8 +367,8 @@ fn begin(arms: &mut [&mut dyn Select]) -> Option<Arc<Selection>> {
 /// Ends a selection whose caller is cancelled. With a timeout, the wait ends early. Otherwise the
 /// caller is unwound or, in a destructor, the first arm completes as if its other side were gone.
 #[cold]
-fn cut_off(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usize> {
-    if let Patience::Until(_) = patience {
+fn cut_off(arms: &mut [&mut dyn Select], timeout: Timeout) -> Option<usize> {
+    if let Timeout::At(_) = timeout {
         cancellation::count_early_end();
         return None;
     }
@@ -383,7 +383,7 @@ fn cut_off(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usize> {
 fn await_change(
     arms: &mut [&mut dyn Select],
     selection: &Arc<Selection>,
-    patience: Patience,
+    timeout: Timeout,
 ) -> Option<usize> {
     selection.open();
     let mut enlisted = 0;
@@ -397,9 +397,9 @@ fn await_change(
     });
     if nothing_yet {
         let deadlines = arms.iter().filter_map(|arm| arm.deadline());
-        let until = match patience {
-            Patience::Until(deadline) => Some(deadline),
-            Patience::None | Patience::Forever => None,
+        let until = match timeout {
+            Timeout::At(deadline) => Some(deadline),
+            Timeout::Now | Timeout::Never => None,
         };
         let deadline = deadlines.chain(until).min();
         park(arms, &selection.handle, deadline);

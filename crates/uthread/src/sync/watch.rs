@@ -50,14 +50,14 @@ use super::selection::ArmHandle;
 use crate::sched::caller::{self, turn};
 
 struct Shared<T> {
-    latest: NotifyMutex<Latest<T>>,
+    latest: NotifyMutex<Versioned<T>>,
     /// Locked by each sender while it replaces the value, so that `send_modify` can run the
     /// program's code without the lock of `latest` and lose no value. A poisoned lock is no error:
     /// the value is complete at any time.
     sending: Mutex<()>,
 }
 
-struct Latest<T> {
+struct Versioned<T> {
     value: Arc<T>,
     /// Number of values sent so far.
     version: u64,
@@ -78,7 +78,7 @@ struct Latest<T> {
 #[must_use]
 pub fn channel<T>(initial: T) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared {
-        latest: NotifyMutex::new(Latest {
+        latest: NotifyMutex::new(Versioned {
             value: Arc::new(initial),
             version: 0,
             senders: 1,
@@ -407,7 +407,7 @@ impl<T> fmt::Debug for Receiver<T> {
     }
 }
 
-impl<T> Latest<T> {
+impl<T> Versioned<T> {
     /// Replaces the value, and returns the old one, to be dropped without the lock.
     fn replace(&mut self, value: Arc<T>) -> Arc<T> {
         self.version += 1;
@@ -443,7 +443,7 @@ impl<T> Notified for &mut Receiver<T> {
     }
 
     fn enlist(&self, handle: ArmHandle) -> Option<WaiterId> {
-        let ready = |latest: &Latest<T>| latest.has_something(self.seen);
+        let ready = |latest: &Versioned<T>| latest.has_something(self.seen);
         self.shared.latest.enlist(|| handle.wake_handle(), ready)
     }
 

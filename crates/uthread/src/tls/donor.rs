@@ -452,19 +452,19 @@ mod tests {
         let low = memory.as_mut_ptr().expose_provenance();
         let low = low.next_multiple_of(ALIGNMENT);
         // SAFETY: nothing else uses the memory.
-        #[allow(unsafe_code, reason = "the contract's")]
+        #[allow(unsafe_code, reason = "memory that the tests leak")]
         unsafe { Donor::create(low..low + BYTES - ALIGNMENT) }.unwrap()
     }
 
     fn end(donor: Donor) {
         // SAFETY: nobody uses it any more.
-        #[allow(unsafe_code, reason = "the contract's")]
+        #[allow(unsafe_code, reason = "a donor that no test uses any more")]
         let ended = unsafe { donor.end() };
         assert!(ended);
     }
 
     /// Calls `action`, which does not unwind, with the block of a donor.
-    #[allow(unsafe_code, reason = "the contract's")]
+    #[allow(unsafe_code, reason = "the thread pointer of the tests")]
     fn with<R>(donor: &Donor, action: impl FnOnce() -> R) -> R {
         let own = ThreadPointer::of_thread();
         // SAFETY: no other thread uses the block, and the tests access thread-locals in functions
@@ -531,13 +531,13 @@ mod tests {
             }
             let own = thread_pointer::get();
             // SAFETY: as in `with`.
-            #[allow(unsafe_code, reason = "the contract's")]
+            #[allow(unsafe_code, reason = "the thread pointer of the tests")]
             unsafe {
                 thread_pointer::set(way, donor.pointer());
             }
             let set = thread_pointer::get();
             // SAFETY: the pointer was that of this thread.
-            #[allow(unsafe_code, reason = "the contract's")]
+            #[allow(unsafe_code, reason = "the thread pointer of the tests")]
             unsafe {
                 thread_pointer::set(way, own);
             }

@@ -237,7 +237,7 @@ impl Worker {
         worker.ready = 1;
         worker.remote().set_waker();
         thread::spawn(move || {
-            worker.look_around();
+            worker.collect_events();
             worker.run();
         })
     }
@@ -249,7 +249,7 @@ impl Worker {
     /// Runs the worker until the shutdown; what fibers are left is no matter of this protocol.
     fn run(&mut self) {
         loop {
-            if self.look_around() {
+            if self.collect_events() {
                 self.run_batch();
                 continue;
             }
@@ -291,7 +291,7 @@ impl Worker {
         self.ready += self.remote().ring.reap().completions;
     }
 
-    fn look_around(&mut self) -> bool {
+    fn collect_events(&mut self) -> bool {
         self.ordered = self.runtime.is_ordered();
         if self.has_own_work() && self.runtime.injector.pop() {
             self.remote().deque.push();

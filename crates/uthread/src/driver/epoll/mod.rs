@@ -32,10 +32,10 @@ use self::file::Attempt;
 pub(crate) use self::file::block;
 use self::returned::Returned;
 use super::eventfd::Eventfd;
-use super::latest::Latest;
 use super::native::{self, socket::Call};
 use super::readiness::{self, Event, Interest, Waiting};
 use super::send_batcher::SendBatcher;
+use super::token_map::TokenMap;
 use super::{Completion, Completions, Counts, Driver, Pair, Start, Token, Wake, in_one};
 use crate::atomic::lock;
 use crate::driver::events::{self, EVENTS_MAX, Events};
@@ -84,18 +84,18 @@ pub(crate) struct EpollCompletions {
 /// The state that both ends and the pool's threads share.
 struct Core {
     epoll: Arc<OwnedFd>,
-    state: Mutex<State>,
+    operations: Mutex<Operations>,
     returned: Returned<(Token, i32)>,
     eventfd: Eventfd,
 }
 
-struct State {
+struct Operations {
     interests: InterestTable<Operation<'static>>,
     /// The priority of what is passed to the pool. An operation that has waited for an event is
     /// normal then.
     priority: Priority,
     /// Operations passed to the pool.
-    pooled: Latest<Ticket>,
+    pooled: TokenMap<Ticket>,
     /// Results not yet reaped. Bounded by the number of fibers.
     done: VecDeque<(Token, i32)>,
     /// `true` if a wake-up was not reaped yet.
@@ -127,10 +127,10 @@ fn new() -> io::Result<(Epoll, EpollCompletions)> {
     events::listen(epoll.as_fd(), eventfd.as_fd(), WAKE_UP)?;
     let core = Arc::new(Core {
         epoll: Arc::clone(&epoll),
-        state: Mutex::new(State {
+        operations: Mutex::new(Operations {
             interests: InterestTable::new(epoll),
             priority: Priority::Normal,
-            pooled: Latest::default(),
+            pooled: TokenMap::default(),
             done: VecDeque::new(),
             woken: false,
             attempts: 0,
@@ -158,12 +158,12 @@ impl Epoll {
         if self.gathered.is_empty() {
             return;
         }
-        let mut state = self.core.state();
+        let mut operations = self.core.operations();
         for (priority, waiting) in self.gathered.drain() {
-            state.priority = priority;
-            self.core.proceed(&mut state, waiting);
+            operations.priority = priority;
+            self.core.proceed(&mut operations, waiting);
         }
-        state.priority = Priority::Normal;
+        operations.priority = Priority::Normal;
     }
 
     /// Keeps an operation until the next flush.
@@ -171,13 +171,16 @@ impl Epoll {
     /// # Safety
     ///
     /// The contract of [`Driver::start`].
-    #[allow(unsafe_code, reason = "the contract's")]
+    #[allow(
+        unsafe_code,
+        reason = "an operation that its caller keeps in place until it has ended"
+    )]
     unsafe fn gather(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
         if self.gathered.len() == GATHERED_MAX {
             return Start::Full;
         }
         self.counts.submissions += 1;
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller keeps the operation in place until its completion.
         let waiting = unsafe { Waiting::new(NonNull::from(operation).cast(), token) };
         self.gathered.push(self.priority, waiting);
         Start::Pending
@@ -206,28 +209,31 @@ impl Driver for Epoll {
 
     fn counts(&self) -> Counts {
         Counts {
-            enters: self.counts.enters + self.core.state().attempts,
+            enters: self.counts.enters + self.core.operations().attempts,
             ..self.counts
         }
     }
 
-    #[allow(unsafe_code, reason = "the contract's")]
+    #[allow(
+        unsafe_code,
+        reason = "an operation that its caller keeps in place until it has ended"
+    )]
     unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
         if let Operation::Socket(SocketOperation::Send(send)) = operation
             && self.send_batcher.gathers(send.buffer.len(), Instant::now)
         {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller keeps the operation in place until its completion.
             return unsafe { self.gather(operation, token) };
         }
-        let mut state = self.core.state();
+        let mut operations = self.core.operations();
         let progress = match operation {
-            Operation::Socket(SocketOperation::Receive(call)) => state.attempt(call),
-            Operation::Socket(SocketOperation::Send(call)) => state.attempt(call),
-            Operation::Socket(SocketOperation::ReceiveMessage(call)) => state.attempt(call),
-            Operation::Socket(SocketOperation::SendMessage(call)) => state.attempt(call),
+            Operation::Socket(SocketOperation::Receive(call)) => operations.attempt(call),
+            Operation::Socket(SocketOperation::Send(call)) => operations.attempt(call),
+            Operation::Socket(SocketOperation::ReceiveMessage(call)) => operations.attempt(call),
+            Operation::Socket(SocketOperation::SendMessage(call)) => operations.attempt(call),
             _ => {
-                drop(state);
-                // SAFETY: promised by the caller.
+                drop(operations);
+                // SAFETY: the caller keeps the operation in place until its completion.
                 return unsafe { self.gather(operation, token) };
             }
         };
@@ -238,9 +244,9 @@ impl Driver for Epoll {
             }
             Progress::Waits(fd, interest) => {
                 self.counts.submissions += 1;
-                // SAFETY: promised by the caller.
+                // SAFETY: the caller keeps the operation in place until its completion.
                 let waiting = unsafe { Waiting::new(NonNull::from(operation).cast(), token) };
-                state.interests.wait(fd, interest, waiting);
+                operations.interests.wait(fd, interest, waiting);
                 Start::Pending
             }
         }
@@ -252,11 +258,13 @@ impl Driver for Epoll {
 
     fn cancel(&mut self, target: Token) {
         let gathered = self.gathered.remove(|waiting| waiting.token == target);
-        let mut state = self.core.state();
+        let mut operations = self.core.operations();
         // An operation that a thread has started ends by itself.
-        let found = gathered.is_some() || state.interests.cancel(target) || state.withdraw(target);
+        let found = gathered.is_some()
+            || operations.interests.cancel(target)
+            || operations.withdraw(target);
         if found {
-            state.done.push_back((target, -op::CANCELLED));
+            operations.done.push_back((target, -op::CANCELLED));
         }
     }
 
@@ -264,7 +272,7 @@ impl Driver for Epoll {
         self.send_batcher
             .end_round(Instant::now, native::preemptions);
         self.start_gathered();
-        if self.core.state().interests.has_waiting() {
+        if self.core.operations().interests.has_waiting() {
             self.look(Some(Duration::ZERO));
         }
     }
@@ -298,17 +306,17 @@ impl Driver for Epoll {
 impl Completions for EpollCompletions {
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
         let returned = self.core.returned.take();
-        let mut state = self.core.state();
-        state.done.extend(returned);
-        let count = state.done.len().min(max);
-        for (token, result) in state.done.drain(..count) {
+        let mut operations = self.core.operations();
+        operations.done.extend(returned);
+        let count = operations.done.len().min(max);
+        for (token, result) in operations.done.drain(..count) {
             complete(token, Completion::last(result));
         }
-        mem::take(&mut state.woken)
+        mem::take(&mut operations.woken)
     }
 }
 
-impl State {
+impl Operations {
     /// Withdraws an operation from the pool. Returns `false` if it is not queued there.
     fn withdraw(&mut self, token: Token) -> bool {
         let ticket = self.pooled.get(token);
@@ -386,42 +394,46 @@ impl State {
 }
 
 impl Core {
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+    fn operations(&self) -> MutexGuard<'_, Operations> {
+        lock(&self.operations)
     }
 
     fn has_results(&self) -> bool {
-        !self.returned.is_empty() || !self.state().done.is_empty()
+        !self.returned.is_empty() || !self.operations().done.is_empty()
     }
 
     /// Advances an operation as far as possible without blocking.
     #[allow(unsafe_code, reason = "a part of an operation is passed on")]
-    fn proceed(self: &Arc<Core>, state: &mut State, mut waiting: Waiting<Operation<'static>>) {
+    fn proceed(
+        self: &Arc<Core>,
+        operations: &mut Operations,
+        mut waiting: Waiting<Operation<'static>>,
+    ) {
         let token = waiting.token;
         let progress = match waiting.operation() {
-            Operation::Socket(operation) => state.advance_socket(operation),
-            Operation::File(operation) => match state.advance_file(operation) {
+            Operation::Socket(operation) => operations.advance_socket(operation),
+            Operation::File(operation) => match operations.advance_file(operation) {
                 Attempt::Done(result) => Progress::Done(result),
                 Attempt::NotReady(fd, interest) => Progress::Waits(fd, interest),
                 Attempt::Blocks(done) => {
                     // SAFETY: only this part of the operation is accessed from now on, and the
                     // contract for the whole holds for it.
                     let file = unsafe { Waiting::new(NonNull::from(operation), token) };
-                    return self.send_to_pool(state, file, done);
+                    return self.send_to_pool(operations, file, done);
                 }
             },
             Operation::Multishot(_) | Operation::Raw(_) => Progress::Done(Err(Errno::OPNOTSUPP)),
         };
         match progress {
-            Progress::Done(result) => state.done.push_back((token, in_one(result))),
-            Progress::Waits(fd, interest) => state.interests.wait(fd, interest, waiting),
+            Progress::Done(result) => operations.done.push_back((token, in_one(result))),
+            Progress::Waits(fd, interest) => operations.interests.wait(fd, interest, waiting),
         }
     }
 
     /// Passes an operation, of which `done` bytes are done, to a pool thread, which may block.
     fn send_to_pool(
         self: &Arc<Core>,
-        state: &mut State,
+        operations: &mut Operations,
         mut waiting: Waiting<FileOperation<'static>>,
         done: usize,
     ) {
@@ -435,8 +447,8 @@ impl Core {
                 core.eventfd.wake();
             }
         });
-        let ticket = pool::files().run(job, state.priority);
-        state.pooled.insert(token, ticket);
+        let ticket = pool::files().run(job, operations.priority);
+        operations.pooled.insert(token, ticket);
     }
 
     /// Polls for events, waiting at most `timeout` for the first, and advances the operations that
@@ -447,18 +459,18 @@ impl Core {
         if events.is_empty() {
             return;
         }
-        let mut state = self.state();
+        let mut operations = self.operations();
         for event in events {
             let (data, flags) = (event.data.u64(), event.flags);
             match data {
-                WAKE_UP => state.woken = true,
+                WAKE_UP => operations.woken = true,
                 fd => readiness::on_event(
-                    &mut *state,
-                    |state| state.interests.file(fd as RawFd),
+                    &mut *operations,
+                    |operations| operations.interests.file(fd as RawFd),
                     Event::new(PollFlags::from_bits_retain(flags.bits() as u16)),
-                    |state, waiting| {
-                        state.interests.end_wait();
-                        self.proceed(state, waiting);
+                    |operations, waiting| {
+                        operations.interests.end_wait();
+                        self.proceed(operations, waiting);
                     },
                 ),
             }

@@ -89,7 +89,7 @@ impl Both {
     }
 
     fn attempts(&self) -> u64 {
-        self.driver.core.state().attempts
+        self.driver.core.operations().attempts
     }
 }
 

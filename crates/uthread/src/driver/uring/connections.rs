@@ -129,7 +129,7 @@ impl Connections {
         if let Some(result) = self.attempt(state, fd, receive) {
             return Some(Start::Done(result));
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller keeps the receive in place until its completion.
         let waiting = unsafe { Waiting::new(NonNull::from(receive).cast(), token) };
         state.interests.wait(fd, Interest::IN, waiting);
         Some(Start::Pending)

@@ -344,20 +344,20 @@ impl Driver for Uring {
     unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
         let start = match operation {
             Operation::Socket(SocketOperation::Receive(receive)) => {
-                // SAFETY: promised by the caller.
+                // SAFETY: the caller keeps the operation in place until its completion.
                 unsafe { self.start_receive(receive, token) }
             }
             Operation::Socket(SocketOperation::Send(send)) => {
-                // SAFETY: promised by the caller.
+                // SAFETY: the caller keeps the operation in place until its completion.
                 unsafe { self.start_send(send, token) }
             }
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller keeps the operation in place until its completion.
             Operation::Socket(operation) => unsafe { self.start_socket(operation, token) },
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller keeps the operation in place until its completion.
             Operation::File(operation) => unsafe { self.start_file(operation, token) },
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller keeps the operation in place until its completion.
             Operation::Multishot(operation) => unsafe { self.start_multishot(operation, token) },
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller keeps the operation in place until its completion.
             Operation::Raw(operation) => unsafe { self.start_raw(operation, token) },
         };
         self.counts.submissions += u64::from(start != Start::Full);

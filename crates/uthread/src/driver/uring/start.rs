@@ -46,7 +46,7 @@ impl Uring {
                 }
             }
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller keeps the operation in place until its completion.
         unsafe { self.submit(|registered| encode::send(send, registered), token) }
     }
 
@@ -66,7 +66,7 @@ impl Uring {
             && self.registered.slot_of(receive.socket).is_none()
             && let Some(connections) = &self.ring.connections
         {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller keeps the operation in place until its completion.
             if let Some(start) = unsafe { connections.start(&self.ring.io, receive, token) } {
                 return start;
             }
@@ -80,7 +80,7 @@ impl Uring {
                 }
             }
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller keeps the operation in place until its completion.
         unsafe { self.submit(|registered| encode::receive(receive, registered), token) }
     }
 
@@ -95,7 +95,7 @@ impl Uring {
         operation: &mut SocketOperation<'_>,
         token: Token,
     ) -> Start {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller keeps the operation in place until its completion.
         unsafe { self.submit(|registered| encode::socket(operation, registered), token) }
     }
 
@@ -124,7 +124,7 @@ impl Uring {
             self.batch_sizer.count();
         }
         let entry = encode::file(operation, &self.registered, priority);
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller keeps the operation in place until its completion.
         unsafe { self.push(entry, token) };
         Start::Pending
     }
@@ -145,7 +145,7 @@ impl Uring {
         }
         let entry = with_token(encode::multishot(operation, &self.registered), token);
         // Not marked as urgent: its operation lives until the flush, and so cannot be submitted
-        // again. SAFETY: promised by the caller.
+        // again. SAFETY: the caller keeps the operation in place until the flush.
         unsafe { self.submissions.push([&entry]) };
         Start::Pending
     }
@@ -164,10 +164,10 @@ impl Uring {
         if !self.has_room(operation.requests.len()) {
             return Start::Full;
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller keeps the operation in place until its completion.
         unsafe { self.ring.raws.begin(operation, token) };
         let entries = operation.requests.iter().map(|request| &request.entry);
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller keeps the operation in place until its completion.
         unsafe { self.submissions.push(entries) };
         Start::Pending
     }
@@ -184,7 +184,7 @@ impl Uring {
             return Start::Full;
         }
         let entry = encode(&self.registered);
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller keeps the operation in place until its completion.
         unsafe { self.push(entry, token) };
         Start::Pending
     }
@@ -199,7 +199,7 @@ impl Uring {
         let entry = with_token(entry, token);
         #[cfg(uthread_urgent)]
         let entry = self.marked(entry, token);
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller keeps the operation in place until its completion.
         unsafe { self.submissions.push([&entry]) };
     }
 

@@ -108,7 +108,7 @@ impl Submissions {
             );
         }
         for entry in entries {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller keeps what the entries refer to until their completions.
             let pushed = unsafe { queue.push(entry) };
             assert!(
                 pushed.is_ok(),
@@ -126,7 +126,7 @@ impl Submissions {
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) unsafe fn push_last(&mut self, entry: &Entry) {
         let priority = std::mem::replace(&mut self.priority, Priority::Background);
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller keeps what the entry refers to until its completion.
         unsafe { self.push([entry]) };
         self.priority = priority;
     }

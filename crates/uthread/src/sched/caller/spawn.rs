@@ -110,7 +110,8 @@ fn queue_here(fiber: FiberRef, queue: impl FnOnce(&Queues, FiberRef)) -> Option<
 /// Starts the thread of a new fiber, whose spawner is a thread, too, or queues it if the spawner is
 /// a dedicated fiber.
 fn start_thread(fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
-    let context = threads::current().expect("only who belongs to a runtime spawns here");
+    let context = threads::current()
+        .expect("the caller belongs to a runtime: check `caller::is_inside` first");
     context.spawn(fiber, stack_size)
 }
 

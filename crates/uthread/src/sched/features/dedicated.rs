@@ -37,7 +37,8 @@ pub(crate) fn start_here(fiber: FiberRef, stack_size: Option<usize>) -> io::Resu
     if let Some(runtime) = current::with_worker(|worker| Arc::clone(&worker.queues.shared)) {
         return start(&runtime, fiber, stack_size);
     }
-    let context = threads::current().expect("only who belongs to a runtime spawns here");
+    let context = threads::current()
+        .expect("the caller belongs to a runtime: check `caller::is_inside` first");
     match context.runtime() {
         Some(runtime) => start(runtime, fiber, stack_size),
         None => context.spawn(fiber, stack_size),

@@ -28,9 +28,9 @@ unsafe extern "C" {
 
 /// Registers the handlers. Called before there are fibers, or threads that wait for each other.
 #[allow(unsafe_code, reason = "a call that no crate offers")]
-pub(crate) fn attend() {
-    static ATTENDED: Once = Once::new();
-    ATTENDED.call_once(|| {
+pub(crate) fn register_handlers() {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
         // SAFETY: the handlers remain loaded as long as the program: a library with threads is not
         // unloaded.
         let result = unsafe { pthread_atfork(Some(before), None, Some(in_child)) };

@@ -120,7 +120,7 @@ fn own_pool() -> Arc<Pool> {
 /// Makes another worker go on in place of the caller's, if there are spare ones. Returns `true` if
 /// the caller may block.
 fn is_replaced() -> bool {
-    current::with_running(Worker::stand_aside).unwrap_or(false)
+    current::with_running(Worker::hand_off).unwrap_or(false)
 }
 
 /// Runs `call` on the caller's worker, in whose place another one goes on.

@@ -50,13 +50,13 @@ mod tests {
 
     /// Observes a worker that runs fiber 7 in its third switch, and goes on like this before the
     /// state of its thread is read.
-    fn observe(goes_on: impl FnOnce(&Counters)) -> Option<(u64, Option<Blocked>)> {
+    fn observe(change: impl FnOnce(&Counters)) -> Option<(u64, Option<Blocked>)> {
         let counters = Counters::default();
         counters.switches.set(3);
         counters.running.set(7);
         counters.spawn_site.store(Some(Location::caller()));
         let look = || {
-            goes_on(&counters);
+            change(&counters);
             IN_RING
         };
         Observation::observe(&counters, 3, look).map(|observed| (observed.fiber, observed.blocked))

@@ -208,7 +208,7 @@ impl Shared {
     }
 
     /// Returns `true` if the runtime shuts down, or if the workers order fibers.
-    pub(in crate::sched) fn is_unusual(&self) -> bool {
+    pub(in crate::sched) fn is_shut_down_or_ordered(&self) -> bool {
         // Relaxed: a caller that acts on it looks again.
         self.state.load(Ordering::Relaxed) & (SHUT_DOWN | ORDERED) != 0
     }
@@ -316,7 +316,7 @@ impl Shared {
     }
 
     /// Returns `true` if the runtime neither shuts down nor is about to.
-    pub(in crate::sched) fn goes_on(&self) -> bool {
+    pub(in crate::sched) fn is_running(&self) -> bool {
         // Acquire pairs with the releases in `shut_down` and `join`.
         self.state.load(Ordering::Acquire) & (SHUT_DOWN | JOINING) == 0
     }
@@ -349,7 +349,7 @@ impl Shared {
     pub(in crate::sched) fn stands_still(&self) -> bool {
         self.outside.load(Ordering::Relaxed) == 0
             && !self.has_stealable_work()
-            && self.remotes.iter().all(|remote| remote.rests())
+            && self.remotes.iter().all(|remote| remote.is_quiescent())
             && self.all_dedicated_wait()
     }
 

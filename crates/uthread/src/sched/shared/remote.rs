@@ -40,7 +40,7 @@ pub(crate) struct Remote {
     pub(in crate::sched) sleeper: Sleeper,
     /// `true` while, at the end of its runtime, the worker has slept for long without an operation
     /// in flight or a timer.
-    pub(in crate::sched) rests: AtomicBool,
+    pub(in crate::sched) quiescent: AtomicBool,
     /// The worker's thread, once it runs.
     pub(in crate::sched) task: AtomicCell<Option<Task>>,
     pub(in crate::sched) handover: Handover,
@@ -115,7 +115,7 @@ impl Remote {
             handed: AtomicUsize::new(0),
             sleeper: Sleeper::default(),
             handover: Handover::default(),
-            rests: AtomicBool::new(false),
+            quiescent: AtomicBool::new(false),
             task: AtomicCell::new(None),
             counters: Counters::default(),
             ready: Gauge::default(),
@@ -141,15 +141,15 @@ impl Remote {
         *lock(&self.waker) = waker;
     }
 
-    /// Returns `true` if the worker neither sleeps nor rests, and has not ended.
+    /// Returns `true` if the worker neither sleeps nor is quiescent, and has not ended.
     pub(in crate::sched) fn is_awake(&self) -> bool {
         self.sleeper.is_awake() && !self.has_ended.load(Ordering::Relaxed)
     }
 
-    /// Returns `true` if the worker does not run and nothing in the runtime would wake it: it rests
-    /// at the end of its runtime, has ended, or could not start.
-    pub(super) fn rests(&self) -> bool {
-        self.rests.load(Ordering::Relaxed) || self.has_ended.load(Ordering::Relaxed)
+    /// Returns `true` if the worker does not run, and nothing in the runtime would wake it: it is
+    /// quiescent at the end of its runtime, has ended, or could not start.
+    pub(super) fn is_quiescent(&self) -> bool {
+        self.quiescent.load(Ordering::Relaxed) || self.has_ended.load(Ordering::Relaxed)
     }
 
     pub(in crate::sched) fn claim(&self) -> bool {

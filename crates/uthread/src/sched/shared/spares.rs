@@ -27,7 +27,7 @@ pub(crate) type StartThread =
 
 #[derive(Default)]
 pub(crate) struct Spares {
-    roster: Mutex<Roster>,
+    inner: Mutex<Inner>,
     /// Signalled when a worker was handed over, and at the end.
     changed: Condvar,
     /// Set before the first fiber runs, if there are to be any.
@@ -35,7 +35,7 @@ pub(crate) struct Spares {
 }
 
 #[derive(Default)]
-struct Roster {
+struct Inner {
     threads: Vec<thread::JoinHandle<()>>,
     /// Number of threads that were started.
     started: usize,
@@ -62,9 +62,9 @@ impl Spares {
     ///
     /// The error of `start`.
     pub(crate) fn begin(&self, start: StartThread) -> io::Result<()> {
-        let mut roster = lock(&self.roster);
+        let mut inner = lock(&self.inner);
         let start = self.start.get_or_init(|| start);
-        roster.start(start)
+        inner.start(start)
     }
 
     /// Starts a thread if none is free, so that the next worker that is taken need not wait for one.
@@ -76,71 +76,71 @@ impl Spares {
     /// Takes the place of a free thread for a worker that is about to be taken. Returns `false` if
     /// there is none.
     pub(in crate::sched) fn reserve(&self) -> bool {
-        self.with_free(|roster| roster.free -= 1)
+        self.with_free(|inner| inner.free -= 1)
     }
 
     /// Calls `action` if a thread is free, and returns `true`. Starts one before if none is.
-    fn with_free(&self, action: impl FnOnce(&mut Roster)) -> bool {
+    fn with_free(&self, action: impl FnOnce(&mut Inner)) -> bool {
         let Some(start) = self.start.get() else {
             return false;
         };
-        let mut roster = lock(&self.roster);
-        if roster.free == 0 && !roster.is_delayed() {
-            let started = roster.start(start);
-            started.unwrap_or_else(|error| roster.record_failure(&error));
+        let mut inner = lock(&self.inner);
+        if inner.free == 0 && !inner.is_delayed() {
+            let started = inner.start(start);
+            started.unwrap_or_else(|error| inner.record_failure(&error));
         }
-        let is_free = roster.free > 0;
+        let is_free = inner.free > 0;
         if is_free {
-            action(&mut roster);
+            action(&mut inner);
         }
         is_free
     }
 
     /// Hands a worker over to the reserved thread or, if it was not taken, frees that again.
     pub(in crate::sched) fn hand(&self, moved: Option<Moved>) {
-        let mut roster = lock(&self.roster);
+        let mut inner = lock(&self.inner);
         match moved {
             Some(moved) => {
-                roster.moved.push(moved);
+                inner.moved.push(moved);
                 self.changed.notify_one();
             }
-            None => roster.free += 1,
+            None => inner.free += 1,
         }
     }
 
     /// Adds the calling thread, whose worker was taken, to the free ones.
     pub(in crate::sched) fn add_thread(&self) {
-        lock(&self.roster).free += 1;
+        lock(&self.inner).free += 1;
     }
 
     /// Waits for a worker. Returns `None` at the end of the runtime.
     pub(in crate::sched) fn wait(&self) -> Option<Moved> {
-        let mut roster = lock(&self.roster);
+        let mut inner = lock(&self.inner);
         loop {
-            if let Some(moved) = roster.moved.pop() {
+            if let Some(moved) = inner.moved.pop() {
                 return Some(moved);
             }
-            if roster.is_over {
+            if inner.is_over {
                 return None;
             }
-            let waited = self.changed.wait(roster);
-            roster = waited.unwrap_or_else(PoisonError::into_inner);
+            let waited = self.changed.wait(inner);
+            inner = waited.unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Lets all threads end. Called when the last worker has ended.
     pub(in crate::sched) fn end(&self) {
-        lock(&self.roster).is_over = true;
+        lock(&self.inner).is_over = true;
         self.changed.notify_all();
     }
 
     /// Takes the threads, to join them.
     pub(crate) fn take_threads(&self) -> Vec<thread::JoinHandle<()>> {
-        std::mem::take(&mut lock(&self.roster).threads)
+        std::mem::take(&mut lock(&self.inner).threads)
     }
 }
 
-impl Roster {
+impl Inner {
     fn start(&mut self, start: &StartThread) -> io::Result<()> {
         if self.started == SPARES_MAX {
             let what = format!("all {SPARES_MAX} spare threads of the runtime are in use");

@@ -25,7 +25,10 @@ impl Io {
     ///
     /// If the call is pending, the fiber suspends next. The operation and the memory it borrows
     /// stay alive and untouched until its completion was reaped.
-    #[allow(unsafe_code, reason = "the contract's")]
+    #[allow(
+        unsafe_code,
+        reason = "an operation that its caller keeps in place until it has ended"
+    )]
     pub(in crate::sched) unsafe fn start_call(
         &self,
         queues: &Queues,
@@ -49,7 +52,7 @@ impl Io {
             // under this lock.
             let mut reactor = self.reactor.borrow_mut();
             let mut driver = self.driver.lock();
-            // SAFETY: by the caller's contract.
+            // SAFETY: the caller keeps the operation in place until it has ended.
             match unsafe { start(&mut **driver, operation, reactor.next_token(), priority) } {
                 Start::Done(result) => {
                     drop((driver, reactor));
@@ -104,7 +107,10 @@ impl Io {
 /// # Safety
 ///
 /// The contract of [`Driver::start`].
-#[allow(unsafe_code, reason = "the contract's")]
+#[allow(
+    unsafe_code,
+    reason = "an operation that its caller keeps in place until it has ended"
+)]
 unsafe fn start(
     driver: &mut dyn Driver,
     operation: &mut Operation<'_>,
@@ -114,7 +120,7 @@ unsafe fn start(
     if priority != Priority::Normal {
         driver.set_priority(priority);
     }
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller keeps the operation in place until it has ended.
     let start = unsafe { driver.start(operation, token) };
     if priority != Priority::Normal {
         driver.set_priority(Priority::Normal);
@@ -150,7 +156,10 @@ impl Io {
     ///
     /// All that the operation borrows, and itself, stays alive and untouched until its completion
     /// was reaped.
-    #[allow(unsafe_code, reason = "the contract's")]
+    #[allow(
+        unsafe_code,
+        reason = "an operation that its caller keeps in place until it has ended"
+    )]
     pub(in crate::sched) unsafe fn begin(
         &self,
         queues: &Queues,
@@ -164,7 +173,7 @@ impl Io {
             let mut reactor = self.reactor.borrow_mut();
             let token = reactor.next_token();
             let mut driver = self.driver.lock();
-            // SAFETY: by the caller's contract.
+            // SAFETY: the caller keeps the operation in place until it has ended.
             match unsafe { start(&mut **driver, operation, token, priority) } {
                 Start::Pending => {
                     reactor.begin_with_sink(sink, resumes_first);

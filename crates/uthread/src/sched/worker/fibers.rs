@@ -51,7 +51,7 @@ impl Fibers {
         io: &Io,
     ) -> Result<Started, FiberRef> {
         let control = fiber.control();
-        if !control.has_rare()
+        if !control.has_cold_state()
             && control.limits.is_empty()
             && !queues.shared.is_shut_down()
             && let mut reactor = io.reactor.borrow_mut()
@@ -171,7 +171,7 @@ impl Fibers {
     pub(super) fn end_at_once(&self, fiber: Started, queues: &Queues, io: &Io) -> bool {
         let control = fiber.control();
         if !queues.alerts.has(Alerts::PANICS)
-            && !control.has_rare()
+            && !control.has_cold_state()
             && !control.is_used_up()
             && let Some(room) = self.runners.room()
         {
@@ -205,7 +205,7 @@ impl Fibers {
 
     /// Releases a fiber that is never resumed. It stays where it is, with its stack.
     #[cold]
-    pub(super) fn let_go(&self, fiber: Started, queues: &Queues, io: &Io) {
+    pub(super) fn abandon(&self, fiber: Started, queues: &Queues, io: &Io) {
         queues.remote.counters.ended.add(1);
         let left = io.reactor.borrow_mut().discharge(fiber);
         queues.remote.forget_name(left.control());
@@ -217,9 +217,9 @@ impl Fibers {
     /// # Safety
     ///
     /// The contract of [`Destinations::keep`].
-    #[allow(unsafe_code, reason = "the contract's")]
+    #[allow(unsafe_code, reason = "the caller ends `kept` before it is dropped")]
     pub(super) unsafe fn begin(&self, kept: &Kept) {
-        // SAFETY: by the caller's contract.
+        // SAFETY: the caller ends `kept` before it drops it.
         unsafe { self.destinations.keep(kept) };
     }
 

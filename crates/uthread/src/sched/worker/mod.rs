@@ -224,7 +224,7 @@ impl Worker {
             self.tls.as_ref().is_none_or(ThreadPointer::is_own),
             "only a batch runs with the thread pointer of a fiber"
         );
-        if self.look_around() {
+        if self.collect_events() {
             return match self.run_batch() {
                 ControlFlow::Continue(()) => Tick::Again,
                 ControlFlow::Break(fiber) => Tick::Alone(fiber),
@@ -248,16 +248,16 @@ impl Worker {
     /// Collects events from outside. Returns `true` if there is work now. If there was work before,
     /// the ring is only flushed; otherwise `wait` submits operations while it sleeps.
     #[inline(always)]
-    fn look_around(&self) -> bool {
-        if self.queues.shared.is_unusual() {
+    fn collect_events(&self) -> bool {
+        if self.queues.shared.is_shut_down_or_ordered() {
             self.follow_state();
         }
         if self.queues.has_work() {
             self.io.flush(&self.queues);
-            self.queues.take_in_injected();
+            self.queues.take_injected();
             self.neighbors.balance(&self.queues, || self.io.now());
         }
-        self.take_in();
+        self.poll_sources();
         let found = self.queues.has_work();
         if found {
             self.sleep.end_search(&self.queues);
@@ -295,7 +295,7 @@ impl Worker {
 
     /// Collects mail, completions and expired timers.
     #[inline(always)]
-    fn take_in(&self) {
+    fn poll_sources(&self) {
         if self.queues.remote.inbox().has_mail() {
             self.take_mail();
         }

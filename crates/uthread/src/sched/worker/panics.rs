@@ -156,9 +156,9 @@ impl Worker {
     #[cold]
     pub(super) fn await_kept(&self, fiber: Started, pause: Pause) {
         current::set_running(None);
-        self.hand_on(fiber, pause);
+        self.complete_pause(fiber, pause);
         loop {
-            self.look_around();
+            self.collect_events();
             if self.queues.ready.take_out(fiber) {
                 break;
             }

@@ -160,7 +160,7 @@ impl Worker {
             Some(pause) if !self.queues.alerts.is_empty() => self.pause_alerted(fiber, pause),
             Some(pause) => {
                 current::set_running(None);
-                self.hand_on(fiber, pause);
+                self.complete_pause(fiber, pause);
             }
             None => {
                 current::set_running(None);
@@ -182,7 +182,7 @@ impl Worker {
             self.pause_checked(fiber, pause);
         } else {
             current::set_running(None);
-            self.hand_on(fiber, pause);
+            self.complete_pause(fiber, pause);
         }
     }
 
@@ -198,14 +198,14 @@ impl Worker {
         }
         current::set_running(None);
         match resumed {
-            Some(pause) => self.hand_on(fiber, pause),
+            Some(pause) => self.complete_pause(fiber, pause),
             None => self.fibers.end(fiber, &self.queues, &self.io, &self.panics),
         }
     }
 
     /// Passes a fiber that has left its stack on to where it waits. From then on others may resume
     /// it.
-    pub(super) fn hand_on(&self, fiber: Started, pause: Pause) {
+    pub(super) fn complete_pause(&self, fiber: Started, pause: Pause) {
         match pause {
             Pause::Yielded => self.queues.make_ready(fiber),
             Pause::Spent => self.queues.make_spent(fiber),
@@ -217,7 +217,7 @@ impl Worker {
             // Its entry is submitted when the loop polls the driver next, not earlier.
             Pause::Submitted => {}
             Pause::Alone => unreachable!("the thread of the fiber has no worker"),
-            Pause::Abandoned => self.fibers.let_go(fiber, &self.queues, &self.io),
+            Pause::Abandoned => self.fibers.abandon(fiber, &self.queues, &self.io),
         }
     }
 }

@@ -64,7 +64,7 @@ impl Ending {
     /// Returns `true` if [`cancel_all`](Ending::cancel_all) has work to do, or if the runtime shuts
     /// down now. Called in the last check before a sleep.
     pub(super) fn is_due(&self, queues: &Queues) -> bool {
-        if queues.shared.goes_on() {
+        if queues.shared.is_running() {
             return false;
         }
         if !queues.shared.is_shut_down() {
@@ -87,9 +87,9 @@ impl Ending {
         next: Option<Duration>,
     ) -> Option<Duration> {
         let reactor = io.reactor.borrow_mut();
-        let rests = reactor.has_nothing_to_come();
+        let is_quiescent = reactor.has_nothing_to_come();
         drop(reactor);
-        if !rests || queues.shared.is_abandoned() {
+        if !is_quiescent || queues.shared.is_abandoned() {
             self.still_since.set(None);
             return next;
         }
@@ -107,7 +107,7 @@ impl Ending {
         {
             return Some(rest);
         }
-        queues.remote.rests.store(true, Ordering::Relaxed);
+        queues.remote.quiescent.store(true, Ordering::Relaxed);
         if queues.shared.stands_still() {
             queues.shared.abandon(Abandonment::Reported);
             return Some(Duration::ZERO);

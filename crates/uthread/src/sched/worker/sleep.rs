@@ -82,7 +82,7 @@ impl Sleep {
     /// Records that the worker is awake, whatever has woken it.
     pub(super) fn wake_up(&self, queues: &Queues, ending: &Ending) {
         if ending.has_begun() {
-            queues.remote.rests.store(false, Ordering::Relaxed);
+            queues.remote.quiescent.store(false, Ordering::Relaxed);
         }
         let idle = queues.shared.idle();
         let searching = idle.end_sleep(&queues.remote.sleeper, self.saw_work.get());

@@ -89,7 +89,7 @@ impl Worker {
 
     /// Gives this worker to a spare thread, as its fiber, which is the caller, is about to block
     /// its thread. Returns `false` if there is none.
-    pub(in crate::sched) fn stand_aside(&self, fiber: Started) -> bool {
+    pub(in crate::sched) fn hand_off(&self, fiber: Started) -> bool {
         let shared = Arc::clone(&self.queues.shared);
         let remote = Arc::clone(&self.queues.remote);
         let Some(record) = fiber.control().record() else {

@@ -6,7 +6,7 @@ use crate::sched::shared::Remote;
 
 impl Queues {
     /// Takes a new fiber from outside the workers.
-    pub(in crate::sched) fn take_in_injected(&self) {
+    pub(in crate::sched) fn take_injected(&self) {
         if let Some(fiber) = self.shared.take_injected() {
             self.remote.counters.injected.add(1);
             // The worker that was woken for it may have missed it while it moved.
