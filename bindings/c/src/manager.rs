@@ -77,7 +77,7 @@ impl Manager {
         };
         Ok(Manager {
             driver,
-            has_ring: runtime.driver().driver() == Driver::Uring,
+            has_ring: runtime.driver().driver().has_ring(),
             runtime: Mutex::new(Some(runtime)),
             sender,
             owner,

@@ -30,9 +30,6 @@ use remedy::Remedy;
 use report::{Chosen, Findings, IoUring, Report};
 use system::System;
 
-/// Drivers in the order in which they are tested.
-const DRIVERS: [Driver; 3] = [Driver::Uring, Driver::Epoll, Driver::Threads];
-
 pub(crate) fn run(args: &DoctorArgs) -> Exit {
     let findings = examine();
     if !args.json {
@@ -42,9 +39,9 @@ pub(crate) fn run(args: &DoctorArgs) -> Exit {
         }
     }
     let duration = Duration::from_secs_f64(args.seconds);
-    let tests: Vec<_> = DRIVERS
-        .into_iter()
-        .map(|driver| self_test::run(driver, duration))
+    let tests: Vec<_> = Driver::ALL
+        .iter()
+        .map(|&driver| self_test::run(driver, duration))
         .collect();
     let report = Report::new(findings, tests);
     let printed = print(|out| {

@@ -139,7 +139,7 @@ mod tests {
         let open = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = open.local_addr().unwrap().port();
         let _hanging = [2, 3].map(|last| Hanging::new(last, port));
-        for driver in [Driver::Uring, Driver::Epoll, Driver::Threads] {
+        for &driver in Driver::ALL {
             let Ok(runtime) = Runtime::builder().driver(driver).workers(1).build() else {
                 continue;
             };

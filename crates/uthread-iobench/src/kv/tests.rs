@@ -36,7 +36,7 @@ fn load(path: PathBuf, depth: usize) -> Load {
 #[test]
 fn stored_values_are_found_again() {
     let Some(file) = file() else { return };
-    for driver in [Driver::Uring, Driver::Epoll, Driver::Threads] {
+    for &driver in Driver::ALL {
         let Ok(runtime) = Runtime::builder().driver(driver).workers(1).build() else {
             continue;
         };

@@ -66,7 +66,7 @@ pub(super) fn perform(load: &Load, fibers: Fibers) -> io::Result<Tally> {
     })?;
     let mut tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
     // Other drivers call the kernel on threads of a pool or of the fibers.
-    let counts = fibers.driver() == Driver::Uring;
+    let counts = fibers.driver().has_ring();
     tally.calls = counts.then(|| runtime.metrics().total().enters);
     Ok(tally)
 }

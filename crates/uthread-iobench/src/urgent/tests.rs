@@ -45,7 +45,7 @@ fn load(files: Vec<PathBuf>, pattern: Pattern) -> Load {
 
 /// Calls `test` with a runtime of one worker on each driver that this machine has.
 fn on_each_driver(test: impl Fn(&Runtime)) {
-    for driver in [Driver::Uring, Driver::Epoll, Driver::Threads] {
+    for &driver in Driver::ALL {
         match Runtime::builder().driver(driver).workers(1).build() {
             Ok(runtime) => test(&runtime),
             Err(error) => println!("{driver} is not tested: {error}"),

@@ -35,8 +35,6 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-
 use crate::op::{CallResult, Operation};
 use crate::priorities::Priority;
 use crate::resource::buffer_group::BufferGroup;
@@ -103,59 +101,9 @@ pub(crate) trait Driver: Send {
     /// Submits the gathered operations, and sleeps until a completion, a wake-up or the timeout.
     fn wait(&mut self, timeout: Option<Duration>);
 
-    /// Returns `true` if the driver has a ring, and so supports multishot operations. The methods
-    /// below are for rings.
-    fn has_ring(&self) -> bool {
-        false
-    }
-
-    /// Returns `true` if the ring supports operations with this code.
-    fn supports(&self, _opcode: u8) -> bool {
-        false
-    }
-
-    /// Registers a new group of `count` buffers of `size` bytes each with the ring.
-    ///
-    /// # Errors
-    ///
-    /// `EOPNOTSUPP` if there is no ring; any other error that `io_uring_register(2)` reports.
-    fn register_buffer_group(&mut self, _count: u16, _size: u32) -> io::Result<Arc<BufferGroup>> {
-        Err(Errno::OPNOTSUPP.into())
-    }
-
-    /// Returns `true` if the group is registered with the ring.
-    fn owns_buffer_group(&self, _group: &BufferGroup) -> bool {
-        false
-    }
-
-    /// Registers new memory with the ring. Reads and writes of files in that memory use the
-    /// registration.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` if the memory cannot be allocated or locked; the errors of
-    /// [`register_buffer_group`](Driver::register_buffer_group).
-    fn register_buffer(&mut self, _bytes: usize) -> io::Result<Registration> {
-        Err(Errno::OPNOTSUPP.into())
-    }
-
-    /// Registers a file with the ring.
-    ///
-    /// # Errors
-    ///
-    /// `ENOBUFS` if there is no free slot; the errors of
-    /// [`register_buffer_group`](Driver::register_buffer_group).
-    fn register_file(&mut self, _file: BorrowedFd<'_>) -> io::Result<Registration> {
-        Err(Errno::OPNOTSUPP.into())
-    }
-
-    /// Reserves an empty file slot of the ring.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`register_file`](Driver::register_file).
-    fn reserve_file(&mut self) -> io::Result<Registration> {
-        Err(Errno::OPNOTSUPP.into())
+    /// Returns the ring, if the driver has one, and so supports multishot operations.
+    fn ring(&mut self) -> Option<&mut dyn RingFeatures> {
+        None
     }
 
     /// Returns the driver's counts.
@@ -163,6 +111,44 @@ pub(crate) trait Driver: Send {
 
     /// Returns the current time of the clock that the driver's waits use.
     fn now(&self) -> Instant;
+}
+
+/// The ring of a driver, for requests and resources that only a ring has.
+pub(crate) trait RingFeatures {
+    /// Returns `true` if the ring supports operations with this code.
+    fn supports(&self, opcode: u8) -> bool;
+
+    /// Registers a new group of `count` buffers of `size` bytes each.
+    ///
+    /// # Errors
+    ///
+    /// Any error that `io_uring_register(2)` reports.
+    fn register_buffer_group(&mut self, count: u16, size: u32) -> io::Result<Arc<BufferGroup>>;
+
+    /// Returns `true` if the group is registered with this ring.
+    fn owns_buffer_group(&self, group: &BufferGroup) -> bool;
+
+    /// Registers new memory. Reads and writes of files in that memory use the registration.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if the memory cannot be allocated or locked; any other error that
+    /// `io_uring_register(2)` reports.
+    fn register_buffer(&mut self, bytes: usize) -> io::Result<Registration>;
+
+    /// Registers a file.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS` if there is no free slot; any other error that `io_uring_register(2)` reports.
+    fn register_file(&mut self, file: BorrowedFd<'_>) -> io::Result<Registration>;
+
+    /// Reserves an empty file slot.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`register_file`](RingFeatures::register_file).
+    fn reserve_file(&mut self) -> io::Result<Registration>;
 }
 
 /// The outcome of starting an operation.

@@ -12,6 +12,7 @@
 //! Nothing sleeps here. The simulation ([`World`]) moves the clock, and decides whose wait ends
 //! next.
 
+mod ring_features;
 mod world;
 
 use std::cell::RefCell;
@@ -28,7 +29,9 @@ use rustix::io::Errno;
 pub(crate) use self::world::{Submitted, World};
 use super::uring::cancellations::Cancellations;
 use super::uring::user_data::Target;
-use super::{Completion, Completions, Counts, Driver, FLUSH_TIME_MAX, Start, Token, Wake};
+use super::{
+    Completion, Completions, Counts, Driver, FLUSH_TIME_MAX, RingFeatures, Start, Token, Wake,
+};
 use crate::op::Operation;
 use crate::op::fs::FileOperation;
 use crate::op::net::{self, Receive, SocketOperation};
@@ -458,8 +461,8 @@ impl Driver for Sim {
         self.flush();
     }
 
-    fn has_ring(&self) -> bool {
-        true
+    fn ring(&mut self) -> Option<&mut dyn RingFeatures> {
+        Some(self)
     }
 
     fn counts(&self) -> Counts {

@@ -10,6 +10,8 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+
 use super::*;
 use crate::op::fs::FileOperation;
 use crate::op::net::{self, SocketOperation};

@@ -8,7 +8,7 @@ use crate::sched::features::ring::{self, NoRing};
 ///
 /// # Errors
 ///
-/// `Unsupported` if the caller has no ring. The message names the caller's driver and a remedy.
+/// `Unsupported` if the caller has no ring. The message contains a remedy.
 pub(super) fn require_ring() -> io::Result<()> {
     ring::require().map_err(|no_ring| io::Error::new(io::ErrorKind::Unsupported, explain(no_ring)))
 }
@@ -16,7 +16,7 @@ pub(super) fn require_ring() -> io::Result<()> {
 fn explain(no_ring: NoRing) -> &'static str {
     match no_ring {
         NoRing::OtherDriver => {
-            "the epoll driver has no ring: choose Driver::Uring or, where io_uring is refused, see \
+            "the runtime's driver has no ring: choose Driver::Uring or, where io_uring is refused, see \
              Runtime::driver() for what to do"
         }
         NoRing::Threads => "the threads driver has no ring: choose Driver::Uring",

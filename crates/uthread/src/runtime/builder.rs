@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fmt, io, thread};
 
-use super::driver::{self, Reason};
+use super::driver::{self, Mechanism, Reason};
 use super::starts::{Reporter, Starts};
 use super::{Backend, Driver, DriverInfo, Runtime, Workers, panic_hook, shortage};
-use crate::driver::{Pair, epoll, uring};
+use crate::driver::{Pair, uring};
 use crate::fiber::{AnyContext, FiberContext};
 use crate::forked;
 use crate::pool::{self, Job};
@@ -329,25 +329,34 @@ impl Builder {
     /// Starts the runtime with the requested driver, or with the best available one.
     fn choose(&self, workers: usize) -> io::Result<Runtime> {
         match driver::asked_for(self.driver)? {
-            Some((Driver::Uring, reason)) => self.start(workers, Driver::Uring, reason),
-            Some((Driver::Epoll, reason)) => self.start(workers, Driver::Epoll, reason),
-            Some((Driver::Threads, reason)) => {
-                let details = "a thread of the system for each fiber".to_owned();
-                let details = self.with_polling(Driver::Threads, details);
-                Ok(Runtime {
-                    backend: Backend::Threads(Threads::new(self.stack_size)),
-                    workers,
-                    driver: DriverInfo::new(Driver::Threads, details, reason),
-                    generation: forked::generation(),
-                })
-            }
-            None => match self.start(workers, Driver::Uring, Reason::Best) {
+            Some((driver, reason)) => self.start(workers, driver, reason),
+            None => match self.start(workers, Driver::DEFAULT, Reason::Best) {
                 Err(error) if uring::is_refusal(&error) => {
-                    self.start(workers, Driver::Epoll, Reason::Refused(error))
+                    self.start(workers, Driver::REPLACEMENT, Reason::Refused(error))
                 }
                 result => result,
             },
         }
+    }
+
+    fn start(&self, workers: usize, driver: Driver, reason: Reason) -> io::Result<Runtime> {
+        let (backend, details) = match driver.mechanism() {
+            Mechanism::Workers(make) => {
+                let (workers, details) = self.start_workers(workers, make)?;
+                (Backend::Workers(workers), details)
+            }
+            Mechanism::Threads => {
+                let details = "a thread of the system for each fiber".to_owned();
+                (Backend::Threads(Threads::new(self.stack_size)), details)
+            }
+        };
+        let details = self.with_polling(driver, details);
+        Ok(Runtime {
+            backend,
+            workers,
+            driver: DriverInfo::new(driver, details, reason),
+            generation: forked::generation(),
+        })
     }
 
     /// Validates the settings and returns the number of workers.
@@ -393,17 +402,18 @@ impl Builder {
         Ok(is_asked_for)
     }
 
-    /// Starts the workers, all with the same driver.
-    fn start(&self, count: usize, driver: Driver, reason: Reason) -> io::Result<Runtime> {
+    /// Starts the workers, all with the same driver. Returns also the description of that.
+    fn start_workers(
+        &self,
+        count: usize,
+        make: fn(uring::Options) -> io::Result<Pair>,
+    ) -> io::Result<(Workers, String)> {
         let own_tls = self.has_own_tls()?;
         let rings = uring::Options {
             moves: own_tls,
             ..self.rings
         };
-        let make = move || match driver {
-            Driver::Epoll => epoll::make(),
-            _ => uring::make(rings),
-        };
+        let make = move || make(rings);
         overflow::install(current::find_overflow);
         donor::install(current::leave_for_good);
         let (shared, queues) = Shared::new(Settings {
@@ -431,7 +441,7 @@ impl Builder {
                 .push(name_worker(&self.name, index).spawn(body)?);
         }
         // Usually one entry; the kernel may refuse a worker a feature that another one got.
-        let details = self.with_polling(driver, starts.wait(count)?.join("; "));
+        let details = starts.wait(count)?.join("; ");
         if own_tls {
             let start = start_spare(&self.name, &workers.shared);
             workers.shared.spares.begin(start)?;
@@ -441,12 +451,7 @@ impl Builder {
             let body: Job = Box::new(|| monitor.run());
             workers.monitor = Some(thread.spawn(body)?);
         }
-        Ok(Runtime {
-            backend: Backend::Workers(workers),
-            workers: count,
-            driver: DriverInfo::new(driver, details, reason),
-            generation: forked::generation(),
-        })
+        Ok((workers, details))
     }
 }
 

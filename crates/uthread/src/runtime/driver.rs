@@ -3,6 +3,8 @@
 use std::str::FromStr;
 use std::{env, fmt, io};
 
+use crate::driver::{Pair, epoll, uring};
+
 /// The environment variable that selects the driver of a program.
 const VARIABLE: &str = "UTHREAD_DRIVER";
 
@@ -36,7 +38,43 @@ pub enum Driver {
 }
 
 impl Driver {
-    const ALL: [Driver; 3] = [Driver::Uring, Driver::Epoll, Driver::Threads];
+    /// All drivers, the fastest first.
+    ///
+    /// ```
+    /// use uthread::Driver;
+    ///
+    /// let names: Vec<_> = Driver::ALL.iter().map(ToString::to_string).collect();
+    /// assert_eq!(names, ["uring", "epoll", "threads"]);
+    /// ```
+    pub const ALL: &[Driver] = &[Driver::Uring, Driver::Epoll, Driver::Threads];
+
+    /// The driver of a program that requests none.
+    pub(super) const DEFAULT: Driver = Driver::Uring;
+
+    /// The driver that replaces the default where the kernel refuses that.
+    pub(super) const REPLACEMENT: Driver = Driver::Epoll;
+
+    /// Returns `true` if the workers have rings, as [`ring`](crate::ring) requires.
+    ///
+    /// ```
+    /// use uthread::Driver;
+    ///
+    /// assert!(Driver::Uring.has_ring());
+    /// assert!(!Driver::Epoll.has_ring());
+    /// ```
+    #[must_use]
+    pub fn has_ring(self) -> bool {
+        matches!(self, Driver::Uring)
+    }
+
+    /// Returns how the driver runs fibers.
+    pub(super) fn mechanism(self) -> Mechanism {
+        match self {
+            Driver::Uring => Mechanism::Workers(uring::make),
+            Driver::Epoll => Mechanism::Workers(|_| epoll::make()),
+            Driver::Threads => Mechanism::Threads,
+        }
+    }
 
     fn name(self) -> &'static str {
         match self {
@@ -45,6 +83,15 @@ impl Driver {
             Driver::Threads => "threads",
         }
     }
+}
+
+/// How a driver runs fibers.
+#[derive(Clone, Copy)]
+pub(super) enum Mechanism {
+    /// Workers, for each of which this makes a driver.
+    Workers(fn(uring::Options) -> io::Result<Pair>),
+    /// A thread for each fiber.
+    Threads,
 }
 
 /// Formats the name that `UTHREAD_DRIVER` accepts: `uring`, `epoll` or `threads`.
@@ -59,7 +106,7 @@ impl FromStr for Driver {
     type Err = ParseDriverError;
 
     fn from_str(text: &str) -> Result<Driver, ParseDriverError> {
-        let mut all = Driver::ALL.into_iter();
+        let mut all = Driver::ALL.iter().copied();
         all.find(|driver| driver.name() == text)
             .ok_or(ParseDriverError(()))
     }
@@ -76,7 +123,16 @@ pub struct ParseDriverError(());
 
 impl fmt::Display for ParseDriverError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("no driver has this name: choose uring, epoll or threads")
+        formatter.write_str("no driver has this name: choose ")?;
+        for (index, driver) in Driver::ALL.iter().enumerate() {
+            let separator = match Driver::ALL.len() - index {
+                1 => "",
+                2 => " or ",
+                _ => ", ",
+            };
+            write!(formatter, "{driver}{separator}")?;
+        }
+        Ok(())
     }
 }
 

@@ -82,7 +82,7 @@ impl Builder {
     pub(super) fn with_polling(&self, driver: Driver, mut details: String) -> String {
         let kernel = ("kernel polling", self.rings.kernel_polling.is_some());
         for (what, is_asked_for) in [kernel, ("I/O polling", self.rings.io_polling)] {
-            if is_asked_for && driver != Driver::Uring {
+            if is_asked_for && !driver.has_ring() {
                 let _ = write!(details, ", no {what}, which requires io_uring");
             }
         }

@@ -12,6 +12,7 @@ mod devices;
 mod encode;
 mod raw;
 mod registered;
+mod ring_features;
 mod setup;
 mod start;
 mod submissions;
@@ -26,7 +27,6 @@ mod trial;
 use std::cell::OnceCell;
 use std::fmt::Write;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -49,12 +49,10 @@ use self::user_data::UserData;
 use self::waker::Waker;
 use super::native;
 use super::send_batcher::SendBatcher;
-use super::{Counts, Driver, Pair, Start, Token, Wake};
+use super::{Counts, Driver, Pair, RingFeatures, Start, Token, Wake};
 use crate::op::Operation;
 use crate::op::net::SocketOperation;
 use crate::priorities::Priority;
-use crate::resource::buffer_group::BufferGroup;
-use crate::resource::registration::Registration;
 pub(crate) use setup::{Options, is_refusal};
 
 /// Maximum number of additional enters while deferred work is pending after a wait. Each runs about
@@ -315,14 +313,6 @@ fn check(entered: io::Result<usize>) {
     }
 }
 
-/// Returns the operations that the ring supports, or `None` if it cannot be queried, as under a
-/// filter that forbids registration.
-fn probe(ring: &IoUring) -> Option<Probe> {
-    let mut probe = Probe::new();
-    let registered = ring.submitter().register_probe(&mut probe);
-    registered.ok().map(|()| probe)
-}
-
 impl Driver for Uring {
     fn description(&self) -> String {
         format!("{}{}, wake by {}", self.mode, self.notes, self.waker.kind())
@@ -364,15 +354,8 @@ impl Driver for Uring {
         start
     }
 
-    fn has_ring(&self) -> bool {
-        true
-    }
-
-    fn supports(&self, opcode: u8) -> bool {
-        let probe = self.probe.get_or_init(|| probe(&self.ring.io));
-        probe
-            .as_ref()
-            .is_some_and(|probe| probe.is_supported(opcode))
+    fn ring(&mut self) -> Option<&mut dyn RingFeatures> {
+        Some(self)
     }
 
     fn set_priority(&mut self, priority: Priority) {
@@ -397,33 +380,6 @@ impl Driver for Uring {
         if !connections.as_ref().is_some_and(waited) && !raws.cancel(target, cancellations) {
             cancellations.cancel(target);
         }
-    }
-
-    fn register_buffer_group(&mut self, count: u16, size: u32) -> io::Result<Arc<BufferGroup>> {
-        self.registered
-            .register_buffer_group(&self.ring.io.submitter(), count, size)
-    }
-
-    fn owns_buffer_group(&self, group: &BufferGroup) -> bool {
-        self.registered.owns_group(group)
-    }
-
-    fn register_buffer(&mut self, bytes: usize) -> io::Result<Registration> {
-        let ring = self.ring.io.submitter();
-        self.registered.register_buffer(&ring, bytes)
-    }
-
-    fn register_file(&mut self, file: BorrowedFd<'_>) -> io::Result<Registration> {
-        let ring = self.ring.io.submitter();
-        let registration = self.registered.register_file(&ring, file)?;
-        // Another thread that drops it must not wait for the worker: a connection is closed once
-        // the ring has released it.
-        self.registered.set_wake(&self.waker)?;
-        Ok(registration)
-    }
-
-    fn reserve_file(&mut self) -> io::Result<Registration> {
-        self.registered.reserve_file(&self.ring.io.submitter())
     }
 
     fn flush_within(&self) -> Option<Duration> {

@@ -192,7 +192,7 @@ const OPERATIONS: [Operation; 21] = [
 pub(crate) fn probe() -> Findings {
     let made = super::new(Options::default()).map(|(ring, _)| ring);
     let ring = made.as_ref().ok();
-    let supported = ring.and_then(|ring| super::probe(&ring.ring.io));
+    let supported = ring.and_then(|ring| super::ring_features::probe(&ring.ring.io));
     let feature = |name, available, usage, instead| Feature {
         name,
         available,

@@ -204,7 +204,7 @@ impl Io {
         sink: Arc<dyn CompletionSink>,
     ) -> Option<OperationId> {
         debug_assert!(matches!(operation, Operation::Multishot(_)));
-        if queues.shared.is_shut_down() || !self.with_driver(|driver| driver.has_ring()) {
+        if queues.shared.is_shut_down() || !self.with_driver(|driver| driver.ring().is_some()) {
             return None;
         }
         // SAFETY: nothing accesses the operation before the driver has submitted it, which is
