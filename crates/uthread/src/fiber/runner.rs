@@ -24,7 +24,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::{Control, FiberRef, Pause};
 use crate::stack::{Extent, Stack, TOP_BYTES};
-use crate::tls::donor::Donor;
+use crate::tls::block::Block as ThreadBlock;
 use crate::tls::images::{self, Values};
 use crate::tls::record;
 
@@ -48,7 +48,7 @@ struct Top {
 
 /// The thread control block of the fibers of a runner, which follows its top.
 struct Block {
-    donor: Donor,
+    thread: ThreadBlock,
     /// The base of the stack without the block.
     base: NonZeroUsize,
     /// `true` if no other fiber may use the block: the C library has to end its thread.
@@ -80,15 +80,15 @@ impl Runner {
     /// The errors of `pthread_create(3)`, with the stack.
     pub(crate) fn with_thread_locals(mut stack: Stack) -> Result<Runner, (Stack, io::Error)> {
         // SAFETY: the stack is not in use, and the runner leaves the block alone.
-        let donor = match unsafe { Donor::create(stack.contents()) } {
-            Ok(donor) => donor,
+        let thread = match unsafe { ThreadBlock::create(stack.contents()) } {
+            Ok(thread) => thread,
             Err(error) => return Err((stack, error)),
         };
-        let pointer = NonZeroUsize::new(donor.pointer());
-        let base = stack.lower_base(donor.free_end(), size_of::<Block>());
+        let pointer = NonZeroUsize::new(thread.pointer());
+        let base = stack.lower_base(thread.free_end(), size_of::<Block>());
         let runner = Runner::with_pointer(stack, pointer);
         let block = Block {
-            donor,
+            thread,
             base,
             is_used_up: false,
         };
@@ -133,9 +133,9 @@ impl Runner {
         // drop.
         unsafe { context.force_reset() };
         let mut stack = context.into_stack();
-        if let Some(Block { donor, base, .. }) = block {
+        if let Some(Block { thread, base, .. }) = block {
             // SAFETY: no fiber runs on the stack, and none will with this block.
-            if !unsafe { donor.end() } {
+            if !unsafe { thread.end() } {
                 return None;
             }
             stack.restore_base(base);
@@ -241,6 +241,7 @@ fn run_fibers(top: NonNull<Top>, exit: &Exit) {
         let runner = Runner(top);
         let has_thread_locals = runner.thread_pointer().is_some();
         if has_thread_locals {
+            images::reset_later_modules();
             // SAFETY: the record is that of the block.
             unsafe { record::own().as_ref() }.claim.end_call(false);
         }

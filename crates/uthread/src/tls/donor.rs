@@ -11,7 +11,7 @@
 //!
 //! So the format of the block does not matter here, but for one field: the thread's id, by which
 //! locks know their owners. The kernel may give the id of the task that has exited to another one,
-//! so the block gets an id that no task can have. The field is found by its value. At the end of a
+//! so the [block](super::block) gets an id that no task can have. The field is found by its value. At the end of a
 //! thread, the kernel clears a word for the C library, and wakes those who wait for that. The
 //! kernel tells its address:
 //!
@@ -30,20 +30,17 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::keys::{self, Keys};
+use super::made::{Sample, Template};
 use super::symbol::symbol;
 use super::task::{continue_thread, leave_task};
-use super::{modules, thread_pointer};
+use super::{modules, rseq, thread_pointer};
 
 /// Number of bytes between a fiber's frames and the saved registers.
 const ALIGNMENT: usize = 64;
 
-/// Ids from here on are those of no task: `PID_MAX_LIMIT` of the kernel. Locks have room for 30
-/// bits.
-const FIRST_ID: u32 = 1 << 22;
-
 /// A block that was left behind.
 #[derive(Debug)]
-pub(crate) struct Donor {
+pub(super) struct Donor {
     thread: libc::pthread_t,
     pointer: usize,
     /// The address of the saved registers: the stack below it is free.
@@ -70,6 +67,8 @@ struct Donation {
     frame: usize,
     pointer: usize,
     task: u32,
+    /// Where it was while the donor ran: its argument.
+    address: usize,
     /// The address of the word that the kernel would have cleared at the end of the thread; 0 if
     /// the kernel does not tell.
     cleared: usize,
@@ -78,8 +77,7 @@ struct Donation {
 }
 
 impl Donor {
-    /// Creates a block at the high end of this memory, which a stack needs to be: writable, and
-    /// large enough for the C library (`PTHREAD_STACK_MIN`).
+    /// Creates a thread at the high end of this memory, like [`Block::create`](super::block::Block).
     ///
     /// # Errors
     ///
@@ -89,12 +87,12 @@ impl Donor {
     ///
     /// Nothing else uses the memory until the donor has ended.
     #[allow(unsafe_code, reason = "a thread on memory of the caller's")]
-    pub(crate) unsafe fn create(stack: Range<usize>) -> io::Result<Donor> {
+    pub(super) unsafe fn create(stack: Range<usize>) -> io::Result<Donor> {
         let layout = layout()?;
         // SAFETY: by the caller's contract.
         let (thread, donation) = unsafe { donate(stack) }?;
         let id = thread as usize + layout.id;
-        let donor = Donor {
+        Ok(Donor {
             thread,
             pointer: donation.pointer,
             frame: donation.frame,
@@ -103,19 +101,19 @@ impl Donor {
                 Cleared::InBlock(offset) => thread as usize + offset,
                 Cleared::Lock(address) => address,
             },
-        };
-        donor.set_id(next_id());
-        mark_unregistered(donation.pointer);
-        Ok(donor)
+        })
     }
 
-    /// Returns the thread pointer of the block.
-    pub(crate) fn pointer(&self) -> usize {
+    pub(super) fn pointer(&self) -> usize {
         self.pointer
     }
 
-    /// Returns the end of the part of the stack that is free.
-    pub(crate) fn free_end(&self) -> usize {
+    /// Returns the address of the thread's id.
+    pub(super) fn id(&self) -> usize {
+        self.id
+    }
+
+    pub(super) fn free_end(&self) -> usize {
         self.frame - self.frame % ALIGNMENT
     }
 
@@ -128,7 +126,7 @@ impl Donor {
     /// No fiber uses the block any more.
     #[must_use = "the stack of a thread that has not ended must not be used again"]
     #[allow(unsafe_code, reason = "continuing a thread")]
-    pub(crate) unsafe fn end(self) -> bool {
+    pub(super) unsafe fn end(self) -> bool {
         let blocked = BlockedSignals::enter();
         // SAFETY: the registers were saved, and are restored once; the block is used by nobody
         // else.
@@ -141,20 +139,6 @@ impl Donor {
         unsafe { libc::pthread_join(self.thread, ptr::null_mut()) };
         true
     }
-
-    #[allow(unsafe_code, reason = "a field of the C library's")]
-    fn set_id(&self, id: u32) {
-        // SAFETY: the address is that of the thread's id, which lives as long as the block.
-        unsafe { ptr::with_exposed_provenance_mut::<u32>(self.id).write(id) };
-    }
-}
-
-/// Returns an id that no task and no other donor has, until 2^30 donors were created.
-fn next_id() -> u32 {
-    const ID_MAX: u32 = (1 << 30) - 1;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Relaxed: it only has to be unique.
-    FIRST_ID + NEXT.fetch_add(1, Ordering::Relaxed) % (ID_MAX - FIRST_ID)
 }
 
 /// Creates a thread and waits until its kernel task has left the stack.
@@ -164,10 +148,13 @@ unsafe fn donate(stack: Range<usize>) -> io::Result<(libc::pthread_t, Donation)>
         frame: 0,
         pointer: 0,
         task: 0,
+        address: 0,
         cleared: 0,
         runs: AtomicU32::new(1),
     };
     let shared: *mut Donation = &raw mut donation;
+    // SAFETY: the donor does not run yet.
+    unsafe { (*shared).address = shared.addr() };
     // Signals are for threads that have a task.
     let blocked = BlockedSignals::enter();
     let mut attributes = MaybeUninit::uninit();
@@ -260,15 +247,17 @@ impl Drop for BlockedSignals {
 }
 
 /// The format of the blocks of this process, as far as it is known.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Layout {
     /// The offset of a thread's id from the address that is its `pthread_t`.
-    id: usize,
+    pub(super) id: usize,
     cleared: Cleared,
     /// Number of bytes at the high end of a stack that a block takes, saved registers included.
     pub(super) size: usize,
     /// Where values for keys are, if that is known.
     pub(super) keys: Option<Keys>,
+    /// How blocks are made without donors, if that is known.
+    pub(super) template: Option<Template>,
 }
 
 /// The word that the kernel clears at the end of a thread.
@@ -292,6 +281,11 @@ static LAYOUT: OnceLock<Result<Layout, &str>> = OnceLock::new();
 #[inline]
 pub(super) fn keys() -> Option<Keys> {
     LAYOUT.get()?.as_ref().ok()?.keys
+}
+
+/// Returns how blocks are made without donors, if that is known.
+pub(super) fn template() -> Option<&'static Template> {
+    LAYOUT.get()?.as_ref().ok()?.template.as_ref()
 }
 
 /// Returns what is known about blocks.
@@ -320,29 +314,50 @@ fn find_layout() -> io::Result<Result<Layout, &'static str>> {
     const STACK_BYTES: usize = 256 << 10;
     const DONORS: usize = 3;
     let mut size = 0;
-    let (mut threads, mut donations) = (Vec::new(), Vec::new());
-    for _ in 0..DONORS {
-        let memory = vec![0_u8; STACK_BYTES].leak();
+    let (mut threads, mut donations, mut stacks) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 1..=DONORS {
+        // Of different sizes, by which the one of a stack is found.
+        let bytes = number * STACK_BYTES;
+        let memory = vec![0_u8; bytes].leak();
         let low = memory
             .as_mut_ptr()
             .expose_provenance()
             .next_multiple_of(ALIGNMENT);
-        let end = low + STACK_BYTES - ALIGNMENT;
+        let stack = low..low + bytes - ALIGNMENT;
         // SAFETY: the memory is leaked, so that nothing else uses it.
-        let (thread, donation) = unsafe { donate(low..end) }?;
-        size = size.max(end - donation.frame).next_multiple_of(ALIGNMENT);
+        let (thread, donation) = unsafe { donate(stack.clone()) }?;
+        size = size
+            .max(stack.end - donation.frame)
+            .next_multiple_of(ALIGNMENT);
         threads.push(thread);
         donations.push(donation);
+        stacks.push(stack);
     }
     let donors: Vec<_> = threads.iter().copied().zip(&donations).collect();
     let with_id = |id| {
         let words = donors.iter();
         let words = words.map(|(thread, donation)| (*thread as usize, donation.cleared));
+        let samples = donations
+            .iter()
+            .zip(&stacks)
+            .map(|(donation, stack)| Sample {
+                pointer: donation.pointer,
+                stack: stack.clone(),
+                argument: donation.address,
+            });
+        let samples: Vec<_> = samples.collect();
+        let keys = keys::find(&threads);
+        let unused = rseq::area();
+        // The C library is not there to end a thread that it does not know.
+        let template = (keys.is_some() && modules::are_reusable())
+            .then(|| Template::learn(&samples, id as isize, &unused))
+            .flatten();
         Ok(Layout {
             id,
             cleared: find_cleared(words, untold(id)).ok_or(UNKNOWN_END)?,
             size,
-            keys: keys::find(&threads),
+            keys,
+            template,
         })
     };
     Ok(find_id(&donors).ok_or(UNKNOWN_ID).and_then(with_id))
@@ -412,27 +427,6 @@ fn clears_id(version: &str) -> bool {
     match (numbers.next(), numbers.next()) {
         (Some(Ok(major)), Some(Ok(minor))) => (major, minor) <= LAST,
         _ => false,
-    }
-}
-
-/// Tells the C library that the kernel does not maintain the restartable sequences of this block
-/// (rseq(2)), so that it does not read the number of a CPU there.
-#[allow(unsafe_code, reason = "symbols and memory of the C library's")]
-fn mark_unregistered(pointer: usize) {
-    /// `RSEQ_CPU_ID_REGISTRATION_FAILED`.
-    const FAILED: i32 = -2;
-    const CPU_ID: usize = size_of::<u32>();
-    let offset = symbol::<isize>(c"__rseq_offset");
-    let size = symbol::<u32>(c"__rseq_size");
-    let Some((offset, size)) = offset.zip(size) else {
-        return;
-    };
-    // SAFETY: both are variables of the C library, which never change.
-    let (offset, size) = (unsafe { offset.read() }, unsafe { size.read() });
-    if size > 0 {
-        let area = pointer.wrapping_add_signed(offset);
-        // SAFETY: the area is in the block.
-        unsafe { ptr::with_exposed_provenance_mut::<i32>(area + CPU_ID).write(FAILED) };
     }
 }
 
@@ -543,18 +537,6 @@ mod tests {
             }
             assert_eq!((set, thread_pointer::get()), (donor.pointer(), own));
         }
-    }
-
-    #[test]
-    fn ids_are_those_of_no_task_and_differ() {
-        let ids = [donor(), donor()].map(|donor| {
-            // SAFETY: the id is in the block.
-            #[allow(unsafe_code, reason = "a field of the C library's")]
-            unsafe {
-                ptr::with_exposed_provenance::<u32>(donor.id).read()
-            }
-        });
-        assert!(ids.iter().all(|id| *id >= FIRST_ID && *id < 1 << 30) && ids[0] != ids[1]);
     }
 
     #[test]

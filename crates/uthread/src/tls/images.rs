@@ -5,14 +5,10 @@
 //! there serves the next one.
 
 use std::ffi::c_void;
-use std::ptr;
 use std::sync::OnceLock;
 
 use super::symbol::symbol;
-use super::{donor, modules};
-
-/// `LC_GLOBAL_LOCALE` of `uselocale(3)`.
-const GLOBAL_LOCALE: usize = usize::MAX;
+use super::{donor, locale, modules, record};
 
 type Destructors = unsafe extern "C" fn();
 
@@ -43,20 +39,19 @@ pub(crate) enum Values {
 #[inline(never)]
 #[allow(unsafe_code, reason = "a function of the C library")]
 pub(crate) fn drop_values() -> Values {
-    let all_known = is_reusable() && modules::update();
+    let all_known = modules::are_reusable() && modules::update();
     if let Some(destructors) = destructors() {
         // SAFETY: the caller is at the end of its fiber, and its block is that of a thread.
         unsafe { destructors() };
     }
-    let dropped = all_known
-        && match donor::keys() {
-            Some(keys) => {
-                keys.drop_values();
-                true
-            }
-            None => !has_keys(),
-        };
-    if dropped {
+    let dropped = match donor::keys() {
+        Some(keys) => {
+            keys.drop_values();
+            true
+        }
+        None => !has_keys(),
+    };
+    if dropped && all_known {
         Values::Dropped
     } else {
         Values::Left
@@ -79,16 +74,17 @@ fn has_keys() -> bool {
 /// the block. Nothing on the caller's stack refers to any variable. Never inlined, like
 /// [`drop_values`].
 #[inline(never)]
-#[allow(unsafe_code, reason = "the locale of a thread that has ended")]
 pub(crate) fn reset() -> bool {
     let is_complete = modules::reset();
-    // SAFETY: the argument is the value that stands for the locale of the process.
-    unsafe { libc::uselocale(ptr::without_provenance_mut(GLOBAL_LOCALE)) };
+    locale::reset();
     is_complete
 }
 
-/// Returns `true` if the variables of the C library can be distinguished from others, so that a
-/// block serves more than one fiber.
-fn is_reusable() -> bool {
-    !modules::c_library().is_empty() || cfg!(target_env = "musl")
+/// Gives all thread-local variables their initial values like [`reset`], if a module was loaded
+/// after the first block was made: its variables may be without them. Called before a fiber uses
+/// the block.
+pub(crate) fn reset_later_modules() {
+    if !modules::knows_all() && modules::update() {
+        record::across(|| _ = reset());
+    }
 }

@@ -10,7 +10,8 @@
 //!            initial values for the next fiber          [`images::reset`]
 //! ```
 //!
-//! [`donor`] makes blocks by [`task`]; [`keys`] and [`modules`] know what is in them;
+//! [`block`] is such a block, which [`made`] makes by what it has learned from blocks that
+//! [`donor`] makes by [`task`]. [`keys`], [`locale`], [`modules`] and [`rseq`] know what is in one;
 //! [`thread_pointer`] has the register; [`record`] has what the library itself finds by it, and
 //! [`claim`] how a worker is taken from a fiber.
 
@@ -19,12 +20,16 @@ use std::io;
 
 pub(crate) use self::thread_pointer::Way;
 
+pub(crate) mod block;
 pub(crate) mod claim;
 pub(crate) mod donor;
 pub(crate) mod images;
 mod keys;
+mod locale;
+mod made;
 pub(crate) mod modules;
 pub(crate) mod record;
+mod rseq;
 mod symbol;
 mod task;
 pub(crate) mod thread_pointer;

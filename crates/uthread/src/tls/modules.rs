@@ -80,7 +80,7 @@ fn images() -> Option<Vec<Image>> {
 }
 
 /// Returns `true` if no module was loaded after the first block was made.
-fn knows_all() -> bool {
+pub(super) fn knows_all() -> bool {
     matches!(KNOWN.get(), Some(Some(known)) if known.last.next().is_null())
 }
 
@@ -326,6 +326,12 @@ pub(crate) fn c_library() -> &'static Range<usize> {
         });
         found
     })
+}
+
+/// Returns `true` if the variables of the C library can be distinguished from others, so that a
+/// block serves more than one fiber.
+pub(super) fn are_reusable() -> bool {
+    !c_library().is_empty() || cfg!(target_env = "musl")
 }
 
 fn is_of_c_library(info: &libc::dl_phdr_info) -> bool {

@@ -1,0 +1,156 @@
+//! The thread control block of a fiber, at the high end of its stack: [made](super::made) where that
+//! is known, else that of a [donor](super::donor).
+
+use std::io;
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::donor::{self, Donor};
+use super::rseq;
+
+/// Ids from here on are those of no task: `PID_MAX_LIMIT` of the kernel. Locks have room for 30
+/// bits.
+pub(super) const FIRST_ID: u32 = 1 << 22;
+
+/// A block. The stack below its [end](Block::free_end) is free.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pointer: usize,
+    free_end: usize,
+    /// `None` if it was made without a thread.
+    donor: Option<Donor>,
+}
+
+impl Block {
+    /// Creates a block at the high end of this memory, which a stack needs to be: writable, and
+    /// large enough for the C library (`PTHREAD_STACK_MIN`).
+    ///
+    /// # Errors
+    ///
+    /// The errors of `pthread_create(3)`.
+    ///
+    /// # Safety
+    ///
+    /// Nothing else uses the memory until the block has ended.
+    #[allow(unsafe_code, reason = "a block on memory of the caller's")]
+    pub(crate) unsafe fn create(stack: Range<usize>) -> io::Result<Block> {
+        let layout = donor::layout()?;
+        if let Some(template) = &layout.template
+            // SAFETY: by the caller's contract.
+            && let Some(pointer) = unsafe { template.make(&stack) }
+        {
+            let free_end = stack.end - layout.size;
+            set_id(pointer + layout.id);
+            rseq::mark_unregistered(pointer);
+            return Ok(Block {
+                pointer,
+                free_end,
+                donor: None,
+            });
+        }
+        // SAFETY: by the caller's contract.
+        let donor = unsafe { Donor::create(stack) }?;
+        let pointer = donor.pointer();
+        set_id(donor.id());
+        rseq::mark_unregistered(pointer);
+        Ok(Block {
+            pointer,
+            free_end: donor.free_end(),
+            donor: Some(donor),
+        })
+    }
+
+    /// Returns the thread pointer of the block.
+    pub(crate) fn pointer(&self) -> usize {
+        self.pointer
+    }
+
+    /// Returns the end of the part of the stack that is free.
+    pub(crate) fn free_end(&self) -> usize {
+        self.free_end
+    }
+
+    /// Ends the block: that of a donor like [its thread](Donor::end). Returns `false` if the kernel
+    /// refuses a thread for that: the C library still lists this one then, so its stack stays as it
+    /// is until the process ends.
+    ///
+    /// # Safety
+    ///
+    /// No fiber uses the block any more.
+    #[must_use = "the stack of a thread that has not ended must not be used again"]
+    #[allow(unsafe_code, reason = "the end of a block")]
+    pub(crate) unsafe fn end(self) -> bool {
+        match self.donor {
+            // SAFETY: by the caller's contract.
+            Some(donor) => unsafe { donor.end() },
+            None => {
+                let template = donor::template().expect("it was made by the template");
+                // SAFETY: as above.
+                unsafe { template.release(self.pointer) };
+                true
+            }
+        }
+    }
+}
+
+/// Gives a block an id that no task and no other block has, until 2^30 blocks were created: that of
+/// a task that has exited may be given to another one.
+#[allow(unsafe_code, reason = "a field of the C library's")]
+fn set_id(address: usize) {
+    const ID_MAX: u32 = (1 << 30) - 1;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: it only has to be unique.
+    let id = FIRST_ID + NEXT.fetch_add(1, Ordering::Relaxed) % (ID_MAX - FIRST_ID);
+    // SAFETY: the address is that of the thread's id, which lives as long as the block.
+    unsafe { ptr::with_exposed_provenance_mut::<u32>(address).write(id) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: usize = 256 << 10;
+
+    /// Creates a block on memory that is leaked.
+    fn block() -> Block {
+        let memory = vec![7_u8; BYTES].leak();
+        let low = memory.as_mut_ptr().expose_provenance();
+        let low = low.next_multiple_of(64);
+        // SAFETY: nothing else uses the memory.
+        #[allow(unsafe_code, reason = "memory that is leaked")]
+        unsafe { Block::create(low..low + BYTES - 64) }.unwrap()
+    }
+
+    #[allow(unsafe_code, reason = "a block that is not used")]
+    fn end(block: Block) {
+        // SAFETY: nobody uses it any more.
+        assert!(unsafe { block.end() });
+    }
+
+    #[test]
+    fn a_block_is_made_without_a_thread_where_glibc_is_shared() {
+        let made = block();
+        let is_glibc = cfg!(all(target_env = "gnu", target_arch = "x86_64"));
+        let is_shared = !crate::tls::modules::c_library().is_empty();
+        let expected = is_glibc && is_shared && !cfg!(feature = "sanitizer");
+        assert_eq!(made.donor.is_none(), expected);
+        end(made);
+    }
+
+    #[test]
+    #[allow(unsafe_code, reason = "a field of the C library's")]
+    fn ids_are_those_of_no_task_and_differ() {
+        let blocks = [block(), block()];
+        let ids = blocks.each_ref().map(|block| {
+            let id = match &block.donor {
+                Some(donor) => donor.id(),
+                None => block.pointer + donor::layout().unwrap().id,
+            };
+            // SAFETY: the id is in the block.
+            unsafe { ptr::with_exposed_provenance::<u32>(id).read() }
+        });
+        assert!(ids.iter().all(|id| *id >= FIRST_ID && *id < 1 << 30) && ids[0] != ids[1]);
+        blocks.into_iter().for_each(end);
+    }
+}
