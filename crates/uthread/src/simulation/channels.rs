@@ -219,6 +219,35 @@ fn a_shared_channel_loses_nothing_and_keeps_each_senders_order() {
     });
 }
 
+/// Catches a receiver that has waited before and overtakes one that waits for longer, and a second
+/// wait of it that is lost.
+#[test]
+fn waiting_receivers_get_values_in_the_order_in_which_they_came() {
+    const STEP: Duration = Duration::from_millis(1);
+    under_seeds(|seed| {
+        Simulation::new(seed, 2).run(|| {
+            let (sender, receiver) = mpmc::channel();
+            let other = receiver.clone();
+            let comes_back = spawn(move || {
+                let first = receiver.recv();
+                sleep(4 * STEP);
+                (first, receiver.recv())
+            });
+            // Time passes only when all fibers wait.
+            sleep(STEP);
+            let waits = spawn(move || other.recv());
+            sleep(STEP);
+            sender.send(0).unwrap();
+            sleep(8 * STEP);
+            sender.send(1).unwrap();
+            sleep(STEP);
+            sender.send(2).unwrap();
+            assert_eq!(waits.join().unwrap(), Ok(1));
+            assert_eq!(comes_back.join().unwrap(), (Ok(0), Ok(2)));
+        });
+    });
+}
+
 /// Raises the number, and may wait meanwhile.
 fn raise(sender: &watch::Sender<u64>, count: u64, choices: &mut Choices) {
     for _ in 0..count {

@@ -56,6 +56,8 @@ pub mod select;
 pub mod watch;
 
 pub(crate) mod change;
+mod channel;
+mod channel_ends;
 mod lock;
 pub(crate) mod notify_mutex;
 mod poison;

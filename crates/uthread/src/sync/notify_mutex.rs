@@ -33,7 +33,7 @@ pub struct WaiterId(u64);
 
 /// How a caller that may have to wait tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Attempt {
+enum Attempt {
     /// If it fails, the caller waits, and has to be enlisted.
     Wait,
     /// If it fails, the caller does not wait any more.
@@ -49,7 +49,7 @@ pub(crate) enum Attempt {
 ///
 /// `Timeout` at the deadline, or, if there is one, when the caller is cancelled; `Disconnected` if
 /// the caller is cancelled but cannot be unwound.
-pub(crate) fn retry_until<R>(
+fn retry_until<R>(
     deadline: Option<Instant>,
     mut attempt: impl FnMut(Attempt) -> Option<R>,
 ) -> Result<R, RecvTimeoutError> {

@@ -7,8 +7,8 @@
 //!   withdraw   from all events, and start again
 //! ```
 //!
-//! A wake-up does not hand over a value: the woken caller tries all events again. Only where two
-//! sides have to meet, at a full channel or a rendezvous, the other side *claims* the selection:
+//! A wake-up does not hand over a value: the woken caller tries all events again. Only the other
+//! side of an `mpsc` or `mpmc` channel *claims* the selection:
 //!
 //! ```text
 //!            claim(arm), by the side that meets an enlisted arm, under the lock of its channel
@@ -19,9 +19,8 @@
 //!
 //! | actor | action | effect on the selection |
 //! | --- | --- | --- |
-//! | a sender | appends a value to a queue with space | wakes a receiving selection |
-//! | a sender | meets a receiving selection at a rendezvous | claims its arm, then wakes it |
-//! | a receiver | takes the value of a sending selection from the line | claims its arm, then wakes it |
+//! | a sender | has a value for a receiving selection | claims its arm, then wakes it |
+//! | a receiver | takes the value of a sending selection | claims its arm, then wakes it |
 //! | either end | is dropped | wakes a selection at the other end |
 //! | the kernel | completes the poll of a descriptor, which is in flight only during a wait | wakes it |
 //! | time | passes the earliest deadline of the arms | wakes it |

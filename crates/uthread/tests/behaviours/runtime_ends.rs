@@ -13,7 +13,7 @@ use crate::harness::{IN_FIBERS, OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::support::{FREE, HANG, HOUR, eventually};
 use uthread::net::TcpListener;
 use uthread::runtime::Shutdown;
-use uthread::sync::{Mutex, RwLock, Semaphore};
+use uthread::sync::{Mutex, RwLock, Semaphore, mpmc};
 use uthread::thread::Builder;
 use uthread::{JoinHandle, Runtime, blocking, scope, shield, sleep, spawn, yield_now};
 
@@ -29,6 +29,7 @@ behaviours![
             a_join_in_a_fiber_of_its_own_returns_at_once,
             an_abandoned_fiber_neither_runs_nor_drops,
             an_abandoned_fiber_strands_no_lock,
+            an_abandoned_receiver_leaves_its_value_to_another,
             an_abandoned_call_on_another_thread_is_joined_after_it,
             a_runtime_may_be_abandoned_in_a_fiber_of_its_own,
         ]
@@ -342,6 +343,36 @@ fn an_abandoned_fiber_strands_no_lock(place: Place) {
     assert!(shared.0.try_lock().is_ok());
     assert!(shared.1.try_write().is_ok());
     assert_eq!(shared.2.available_permits(), 1);
+}
+
+/// Catches a value that nobody takes although a receiver waits, as another one was woken for it.
+fn an_abandoned_receiver_leaves_its_value_to_another(_: Place) {
+    // With a single worker, a fiber that was spawned before waits when another one runs.
+    let runtime = Arc::new(Runtime::builder().workers(1).build().unwrap());
+    let (sender, receiver) = mpmc::channel();
+    let other = receiver.clone();
+    let [abandoned] = begin(
+        &runtime,
+        [Box::new(move || assert!(receiver.recv().is_err()))],
+    );
+    let waits = spawn(move || {
+        let begin = Instant::now();
+        let received = other.recv_timeout(HANG);
+        assert!(begin.elapsed() < HANG, "it was not woken");
+        received
+    });
+    yield_now();
+    let own = Arc::clone(&runtime);
+    let last = runtime.spawn(move || {
+        let own = the_only(own);
+        sender.send(1).unwrap();
+        own.shutdown(Shutdown::Abandon);
+        sleep(HOUR);
+    });
+    drop(runtime);
+    assert!(is_cancelled(abandoned));
+    assert!(is_cancelled(last));
+    assert_eq!(waits.join().unwrap(), Ok(1));
 }
 
 fn an_abandoned_call_on_another_thread_is_joined_after_it(place: Place) {

@@ -81,11 +81,11 @@ fn two_senders_lose_nothing() {
 fn two_receivers_share_the_values() {
     for bound in [0, 1] {
         check(PREEMPTIONS_MAX_OF_THREE, move || {
-            let channel = Arc::new(Channel::shared(bound));
+            let channel = Arc::new(Channel::new(bound));
             channel.add_receiver();
             let receiving = [(); 2].map(|()| {
                 let channel = Arc::clone(&channel);
-                thread::spawn(move || channel.recv_shared(None).unwrap())
+                thread::spawn(move || channel.recv().unwrap())
             });
             channel.send(1).unwrap();
             channel.send(2).unwrap();

@@ -11,7 +11,7 @@ use crate::check;
 use crate::fiber::keep_wakes;
 use crate::sched::caller::Ending;
 use crate::sync::channel::Channel;
-use crate::sync::selecting::{Received, Sent};
+use crate::sync::channel::selecting::{Received, Sent};
 use crate::sync::selection::{Arm, select, select_timeout};
 
 /// Bound for two threads: some seconds at most.

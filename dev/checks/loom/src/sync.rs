@@ -1,15 +1,15 @@
 //! The protocols of the channels, of selection, and of the locks.
 
-#[path = "../../../../crates/uthread/src/sync/mpsc/channel.rs"]
+#[path = "../../../../crates/uthread/src/sync/channel/mod.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "it is public in the library, where `mpsc` and `mpmc` use all of it"
+)]
 pub(crate) mod channel;
 #[path = "../../../../crates/uthread/src/sync/notify_mutex.rs"]
 #[allow(unreachable_pub, reason = "it is public in the library")]
 pub(crate) mod notify_mutex;
-#[path = "../../../../crates/uthread/src/sync/mpsc/receivers.rs"]
-pub(crate) mod receivers;
-#[path = "../../../../crates/uthread/src/sync/mpsc/selecting.rs"]
-#[allow(unreachable_pub, reason = "it is public in the library")]
-pub(crate) mod selecting;
 #[path = "../../../../crates/uthread/src/sync/selection.rs"]
 #[allow(
     dead_code,
@@ -17,15 +17,6 @@ pub(crate) mod selecting;
     reason = "it is public in the library, where the macro uses all of it"
 )]
 pub(crate) mod selection;
-#[path = "../../../../crates/uthread/src/sync/mpsc/sharing.rs"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "it is public in the library, where `mpmc` uses all of it"
-)]
-pub(crate) mod sharing;
-#[path = "../../../../crates/uthread/src/sync/mpsc/side.rs"]
-pub(crate) mod side;
 
 #[path = "../../../../crates/uthread/src/sync/bucket.rs"]
 pub(crate) mod bucket;

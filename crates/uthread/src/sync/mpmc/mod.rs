@@ -29,9 +29,12 @@
 //! A cancelled caller is unwound where it would have to wait, as with
 //! [`mpsc`](super::mpsc#cancellation). Calls with a timeout return their timeout error instead.
 
-mod contents;
-mod iter;
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
+mod contents;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
@@ -39,13 +42,11 @@ use std::time::{Duration, Instant};
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
-use super::mpsc::UNBOUNDED;
-use super::mpsc::channel::Channel;
-use super::mpsc::selecting::Sent;
-use super::mpsc::sharing::SharedReceived;
+use super::channel::selecting::{Received, Sent};
+use super::channel::{Channel, UNBOUNDED};
+use super::channel_ends::{impl_receiver, impl_senders};
 use super::selection::{Receive, Transmit};
 use crate::sched::caller;
-pub use iter::{IntoIter, Iter, TryIter};
 
 /// Creates a channel without a bound: [`Sender::send`] never waits, and unreceived values take
 /// memory. If senders may be faster than the receivers, prefer [`sync_channel`].
@@ -77,7 +78,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 /// ```
 #[must_use]
 pub fn sync_channel<T>(bound: usize) -> (Sender<T>, Receiver<T>) {
-    let channel = Arc::new(Channel::shared(bound));
+    let channel = Arc::new(Channel::new(bound));
     let sender = Sender {
         channel: Arc::clone(&channel),
     };
@@ -175,38 +176,6 @@ impl<T> Sender<T> {
     }
 }
 
-impl<T> Clone for Sender<T> {
-    fn clone(&self) -> Sender<T> {
-        self.channel.add_sender();
-        Sender {
-            channel: Arc::clone(&self.channel),
-        }
-    }
-}
-
-impl<T> Drop for Sender<T> {
-    fn drop(&mut self) {
-        self.channel.remove_sender();
-    }
-}
-
-impl<'a, T> Transmit<'a, T> for &'a Sender<T> {
-    type Event = Sent<'a, T>;
-
-    fn event(self, value: &'a mut Option<T>) -> Sent<'a, T> {
-        Sent::new(&self.channel, value)
-    }
-}
-
-impl<T> UnwindSafe for Sender<T> {}
-impl<T> RefUnwindSafe for Sender<T> {}
-
-impl<T> fmt::Debug for Sender<T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Sender").finish_non_exhaustive()
-    }
-}
-
 /// The receiving side of a [`channel`] or [`sync_channel`]. Clone or share it for more receivers.
 /// See the examples there.
 ///
@@ -231,8 +200,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.recv(), Err(RecvError));
     /// ```
     pub fn recv(&self) -> Result<T, RecvError> {
-        // Without a deadline there is a value, or there will never be one.
-        self.channel.recv_shared(None).map_err(|_| RecvError)
+        self.channel.recv()
     }
 
     /// Receives the next value, waiting at most for `timeout`.
@@ -272,7 +240,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.recv_deadline(Instant::now()), Ok(1));
     /// ```
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        self.channel.recv_shared(Some(deadline))
+        self.channel.recv_deadline(deadline)
     }
 
     /// Receives the next value without waiting. With bound 0, this succeeds only if a sender waits.
@@ -291,7 +259,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.try_recv(), Ok(1));
     /// ```
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        self.channel.try_recv_shared()
+        self.channel.try_recv()
     }
 
     /// Returns an iterator that waits for each value, until all senders are gone.
@@ -302,7 +270,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.iter().sum::<i32>(), 55);
     /// ```
     pub fn iter(&self) -> Iter<'_, T> {
-        Iter::new(self)
+        Iter { receiver: self }
     }
 
     /// Returns an iterator over the values that are available without waiting.
@@ -313,7 +281,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1, 2, 3]);
     /// ```
     pub fn try_iter(&self) -> TryIter<'_, T> {
-        TryIter::new(self)
+        TryIter { receiver: self }
     }
 }
 
@@ -326,28 +294,8 @@ impl<T> Clone for Receiver<T> {
     }
 }
 
-impl<T> Drop for Receiver<T> {
-    fn drop(&mut self) {
-        self.channel.remove_shared_receiver();
-    }
-}
-
-impl<'a, T> Receive for &'a Receiver<T> {
-    type Event = SharedReceived<'a, T>;
-
-    fn event(self) -> SharedReceived<'a, T> {
-        SharedReceived::new(&self.channel)
-    }
-}
-
-impl<T> UnwindSafe for Receiver<T> {}
-impl<T> RefUnwindSafe for Receiver<T> {}
-
-impl<T> fmt::Debug for Receiver<T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Receiver").finish_non_exhaustive()
-    }
-}
+impl_senders!(Sender);
+impl_receiver!("mpmc");
 
 /// The reason why [`Sender::send_timeout`] has not sent the value. See the example there.
 #[derive(Clone, Copy, PartialEq, Eq)]

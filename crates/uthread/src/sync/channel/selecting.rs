@@ -1,23 +1,28 @@
 //! The ends of a channel as arms of a selection.
 //!
-//! A selection that enlists may meet a value in the line or a waiting receiver at once. It does not
+//! A selection that enlists may meet a blocked sender or a waiting receiver at once. It does not
 //! meet another selection that has just ended, which will try again and find this one enlisted; nor
 //! does a selection that has both ends as arms meet itself.
 
 use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
 
-use super::channel::{Channel, Receiving};
-use super::side::Side;
+use super::waiter::Waiter;
+use super::{Channel, Taken};
 use crate::sync::selection::{ArmHandle, Event};
 
 /// The event that a value can be received.
 pub struct Received<'a, T> {
     channel: &'a Channel<T>,
+    /// The ticket of the receiver while it is enlisted.
+    ticket: Option<u64>,
 }
 
 impl<'a, T> Received<'a, T> {
     pub(crate) fn new(channel: &'a Channel<T>) -> Received<'a, T> {
-        Received { channel }
+        Received {
+            channel,
+            ticket: None,
+        }
     }
 }
 
@@ -34,24 +39,29 @@ impl<T> Event for Received<'_, T> {
 
     fn enlist(&mut self, handle: ArmHandle) -> bool {
         let mut state = self.channel.lock();
-        let has_come = !state.queue.is_empty()
+        let has_come = state.has_free_value()
             || state.senders == 0
-            || state.line.iter().any(|in_line| {
-                let sender = in_line.sender.as_ref();
-                sender.is_none_or(|sender| sender.may_meet(&handle))
-            });
+            || state.blocked.any(|sender| sender.may_meet(&handle));
         if !has_come {
-            state.receiver = Receiving::Unusual(Side::Selects(handle));
+            self.ticket = Some(state.waiting.add(Waiter::Selects(handle)));
         }
         !has_come
     }
 
     fn withdraw(&mut self) {
-        self.channel.lock().receiver = Receiving::Not;
+        if let Some(ticket) = self.ticket.take() {
+            self.channel.lock().waiting.withdraw(ticket);
+        }
     }
 
     fn claimed(&mut self) -> Result<T, RecvError> {
-        self.try_complete().expect("a value was put there for it")
+        self.ticket = None;
+        let mut state = self.channel.lock();
+        state.waiting.redeem();
+        match self.channel.take(state, &mut None) {
+            Taken::Value(value) => Ok(value),
+            Taken::Closed | Taken::Nothing(_) => unreachable!("a value was reserved for it"),
+        }
     }
 
     fn cut_off(&mut self) -> Result<T, RecvError> {
@@ -63,7 +73,7 @@ impl<T> Event for Received<'_, T> {
 pub struct Sent<'a, T> {
     channel: &'a Channel<T>,
     value: &'a mut Option<T>,
-    /// The ticket of the value while it is in the line.
+    /// The ticket of the value while the sender is enlisted.
     ticket: Option<u64>,
 }
 
@@ -93,25 +103,21 @@ impl<T> Event for Sent<'_, T> {
 
     fn enlist(&mut self, handle: ArmHandle) -> bool {
         let mut state = self.channel.lock();
-        let may_come = state.receiver_gone
+        let may_come = state.receivers == 0
             || state.queue.len() < self.channel.bound
-            || match &state.receiver {
-                Receiving::Not => false,
-                Receiving::Usual => true,
-                Receiving::Unusual(receiver) => receiver.may_meet(&handle),
-                Receiving::Several => state.receivers().may_meet(&handle),
-            };
+            || self.channel.can_wake_usual(&state)
+            || state.waiting.may_meet(&handle);
         if may_come {
             return false;
         }
         let value = self.value.take();
-        self.ticket = value.map(|value| state.join_line(value, Side::Selects(handle)));
+        self.ticket = value.map(|value| state.blocked.add(value, Waiter::Selects(handle)));
         true
     }
 
     fn withdraw(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            *self.value = self.channel.lock().try_leave_line(ticket);
+            *self.value = self.channel.lock().blocked.remove(ticket);
         }
     }
 

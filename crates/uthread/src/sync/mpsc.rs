@@ -37,15 +37,6 @@
     reason = "hot paths, whose instructions are counted"
 )]
 
-pub(super) mod channel;
-pub(super) mod selecting;
-pub(super) mod sharing;
-
-mod receivers;
-mod side;
-
-mod iter;
-
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -55,14 +46,11 @@ use std::time::{Duration, Instant};
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
+use super::channel::selecting::{Received, Sent};
+use super::channel::{Channel, UNBOUNDED};
+use super::channel_ends::{impl_receiver, impl_senders};
 use super::selection::{Receive, Transmit};
 use crate::sched::caller;
-use channel::Channel;
-pub use iter::{IntoIter, Iter, TryIter};
-use selecting::{Received, Sent};
-
-/// The bound of a channel without a bound.
-pub(super) const UNBOUNDED: usize = usize::MAX;
 
 /// Creates a channel without a bound: [`Sender::send`] never waits, and unreceived values take
 /// memory. If senders may be faster than the receiver, prefer [`sync_channel`].
@@ -136,38 +124,6 @@ impl<T> Sender<T> {
     }
 }
 
-impl<T> Clone for Sender<T> {
-    fn clone(&self) -> Sender<T> {
-        self.channel.add_sender();
-        Sender {
-            channel: Arc::clone(&self.channel),
-        }
-    }
-}
-
-impl<T> Drop for Sender<T> {
-    fn drop(&mut self) {
-        self.channel.remove_sender();
-    }
-}
-
-impl<'a, T> Transmit<'a, T> for &'a Sender<T> {
-    type Event = Sent<'a, T>;
-
-    fn event(self, value: &'a mut Option<T>) -> Sent<'a, T> {
-        Sent::new(&self.channel, value)
-    }
-}
-
-impl<T> UnwindSafe for Sender<T> {}
-impl<T> RefUnwindSafe for Sender<T> {}
-
-impl<T> fmt::Debug for Sender<T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Sender").finish_non_exhaustive()
-    }
-}
-
 /// The sending side of a [`sync_channel`]. Clone it for more senders. See the example there.
 pub struct SyncSender<T> {
     channel: Arc<Channel<T>>,
@@ -210,38 +166,6 @@ impl<T> SyncSender<T> {
     /// ```
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         self.channel.try_send(value)
-    }
-}
-
-impl<T> Clone for SyncSender<T> {
-    fn clone(&self) -> SyncSender<T> {
-        self.channel.add_sender();
-        SyncSender {
-            channel: Arc::clone(&self.channel),
-        }
-    }
-}
-
-impl<T> Drop for SyncSender<T> {
-    fn drop(&mut self) {
-        self.channel.remove_sender();
-    }
-}
-
-impl<'a, T> Transmit<'a, T> for &'a SyncSender<T> {
-    type Event = Sent<'a, T>;
-
-    fn event(self, value: &'a mut Option<T>) -> Sent<'a, T> {
-        Sent::new(&self.channel, value)
-    }
-}
-
-impl<T> UnwindSafe for SyncSender<T> {}
-impl<T> RefUnwindSafe for SyncSender<T> {}
-
-impl<T> fmt::Debug for SyncSender<T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("SyncSender").finish_non_exhaustive()
     }
 }
 
@@ -362,7 +286,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.iter().sum::<i32>(), 55);
     /// ```
     pub fn iter(&self) -> Iter<'_, T> {
-        Iter::new(self)
+        Iter { receiver: self }
     }
 
     /// Returns an iterator over the values that are available without waiting.
@@ -374,29 +298,9 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1, 2, 3]);
     /// ```
     pub fn try_iter(&self) -> TryIter<'_, T> {
-        TryIter::new(self)
+        TryIter { receiver: self }
     }
 }
 
-impl<T> Drop for Receiver<T> {
-    fn drop(&mut self) {
-        self.channel.remove_receiver();
-    }
-}
-
-impl<'a, T> Receive for &'a Receiver<T> {
-    type Event = Received<'a, T>;
-
-    fn event(self) -> Received<'a, T> {
-        Received::new(&self.channel)
-    }
-}
-
-impl<T> UnwindSafe for Receiver<T> {}
-impl<T> RefUnwindSafe for Receiver<T> {}
-
-impl<T> fmt::Debug for Receiver<T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Receiver").finish_non_exhaustive()
-    }
-}
+impl_senders!(Sender, SyncSender);
+impl_receiver!("mpsc");
