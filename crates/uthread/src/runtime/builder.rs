@@ -267,7 +267,8 @@ impl Builder {
     /// millisecond, its worker goes on with the other fibers on another thread. All fibers share
     /// what the kernel keeps per thread, such as signal masks and CPU affinity; the
     /// [guide](crate::guide::soundness) has the list. A fiber takes more memory, at least a page,
-    /// and a switch takes longer.
+    /// and a switch takes longer. With an allocator other than that of the C library, it takes
+    /// [much more](crate::guide::tuning#allocators).
     ///
     /// Works on x86-64 with glibc and with musl, and on an emulated aarch64; the
     /// [guide](crate::guide::soundness) tells what was run, and what is different. With the driver

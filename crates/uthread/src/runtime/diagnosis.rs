@@ -80,9 +80,9 @@ fn examine() -> Diagnosis {
     }
 }
 
-/// Tests whether fibers can have thread-local storage of their own, and by which way a switch
-/// changes it.
-fn own_tls() -> [Feature; 2] {
+/// Tests whether fibers can have thread-local storage of their own, by which way a switch changes
+/// it, and whether the C library's allocator keeps a cache for each of them.
+fn own_tls() -> [Feature; 3] {
     let on_request = |name, available, instead| Feature {
         name,
         available: Some(available),
@@ -101,6 +101,11 @@ fn own_tls() -> [Feature; 2] {
             "thread pointer written by an instruction",
             by_instruction,
             "a system call at each switch, arch_prctl",
+        ),
+        on_request(
+            "malloc's cache of the thread used by such fibers",
+            tls::shares_caches(),
+            "each fiber has a cache of its own, of some 20 KB",
         ),
     ]
 }

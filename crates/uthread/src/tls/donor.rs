@@ -33,6 +33,7 @@ use super::keys::{self, Keys};
 use super::made::{Sample, Template};
 use super::symbol::symbol;
 use super::task::{continue_thread, leave_task};
+use super::thread_words::{self, ThreadWords};
 use super::{modules, rseq, thread_pointer};
 
 /// Number of bytes between a fiber's frames and the saved registers.
@@ -127,6 +128,8 @@ impl Donor {
     #[must_use = "the stack of a thread that has not ended must not be used again"]
     #[allow(unsafe_code, reason = "continuing a thread")]
     pub(super) unsafe fn end(self) -> bool {
+        // SAFETY: by the caller's contract.
+        unsafe { ThreadWords::get().clear(self.pointer) };
         let blocked = BlockedSignals::enter();
         // SAFETY: the registers were saved, and are restored once; the block is used by nobody
         // else.
@@ -333,6 +336,7 @@ fn find_layout() -> io::Result<Result<Layout, &'static str>> {
         donations.push(donation);
         stacks.push(stack);
     }
+    thread_words::find(donations[0].pointer);
     let donors: Vec<_> = threads.iter().copied().zip(&donations).collect();
     let with_id = |id| {
         let words = donors.iter();
@@ -348,8 +352,9 @@ fn find_layout() -> io::Result<Result<Layout, &'static str>> {
         let samples: Vec<_> = samples.collect();
         let keys = keys::find(&threads);
         let unused = rseq::area();
-        // The C library is not there to end a thread that it does not know.
-        let template = (keys.is_some() && modules::are_reusable())
+        // The C library is not there to end a thread that it does not know, and release its cache.
+        let has_cache = thread_words::is_cache_in_block();
+        let template = (keys.is_some() && modules::are_reusable() && !has_cache)
             .then(|| Template::learn(&samples, id as isize, &unused))
             .flatten();
         Ok(Layout {
@@ -433,8 +438,10 @@ fn clears_id(version: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicUsize;
+    use std::thread;
 
     use super::super::thread_pointer::Way;
+    use super::super::thread_words::{allocate, allocate_and_keep};
     use super::*;
     use crate::tls::ThreadPointer;
     use crate::tls::images::{self, Values};
@@ -584,5 +591,63 @@ mod tests {
         if let Some(untold) = untold(own.id) {
             assert_eq!(own.cleared, untold);
         }
+    }
+
+    /// A size that nothing else in a test allocates.
+    const UNUSUAL_BYTES: usize = 1000;
+
+    /// Runs on a block, as a worker does.
+    #[allow(unsafe_code, reason = "a block of a donor")]
+    fn allocate_with(pointer: &ThreadPointer, block: usize) -> usize {
+        // SAFETY: no other thread uses the block, and `allocate` is not inlined.
+        unsafe { pointer.load(block) };
+        allocate(UNUSUAL_BYTES)
+    }
+
+    #[test]
+    #[cfg_attr(
+        any(not(target_env = "gnu"), target_feature = "crt-static"),
+        ignore = "musl has no caches; in a program that is linked statically, nothing is searched"
+    )]
+    fn a_thread_has_the_same_cache_on_all_blocks() {
+        let (first, second) = (donor(), donor());
+        let pointer = ThreadPointer::of_thread();
+        assert!(pointer.words.is_any());
+        let here = allocate(UNUSUAL_BYTES);
+        let blocks = [first.pointer(), second.pointer(), pointer.own()];
+        let addresses = blocks.map(|block| allocate_with(&pointer, block));
+        assert_eq!(addresses, [here; 3]);
+
+        // Without the words, a block has a cache of its own.
+        let words = ThreadWords::default();
+        let without = ThreadPointer { words, ..pointer };
+        let third = donor();
+        let other = allocate_with(&without, third.pointer());
+        without.restore();
+        assert_ne!(other, here);
+        assert_eq!(allocate(UNUSUAL_BYTES), here);
+        [first, second, third].into_iter().for_each(end);
+    }
+
+    #[test]
+    #[cfg_attr(
+        any(not(target_env = "gnu"), target_feature = "crt-static"),
+        ignore = "as above"
+    )]
+    fn the_end_of_a_block_leaves_the_cache_to_the_thread() {
+        let pointer = ThreadPointer::of_thread();
+        let donor = donor();
+        let here = allocate(UNUSUAL_BYTES);
+        allocate_with(&pointer, donor.pointer());
+        pointer.restore();
+        end(donor);
+        let hold = || {
+            let memory = [(); 64].map(|()| allocate_and_keep(UNUSUAL_BYTES));
+            memory.map(|memory| memory.addr())
+        };
+        let elsewhere = thread::spawn(hold).join().unwrap();
+        let overlaps = |other: &usize| other.abs_diff(here) < UNUSUAL_BYTES;
+        assert!(!elsewhere.iter().any(overlaps));
+        assert_eq!(allocate(UNUSUAL_BYTES), here);
     }
 }

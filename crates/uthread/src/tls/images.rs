@@ -1,8 +1,10 @@
 //! The end of one fiber and the begin of the next on the same block: what the C library does at the
 //! end of a thread, and the initial values of all thread-local variables but its own.
 //!
-//! The C library's own variables stay, above all the cache of its allocator: what a fiber has left
-//! there serves the next one.
+//! The C library's own variables stay. Among them are the words of [`thread_words`], which are those
+//! of the thread that runs.
+//!
+//! [`thread_words`]: super::thread_words
 
 use std::ffi::c_void;
 use std::sync::OnceLock;

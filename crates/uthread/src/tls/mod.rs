@@ -13,12 +13,14 @@
 //! [`block`] is such a block, which [`made`] makes by what it has learned from blocks that
 //! [`donor`] makes by [`task`]. [`keys`], [`locale`], [`modules`] and [`rseq`] know what is in one;
 //! [`thread_pointer`] has the register; [`record`] has what the library itself finds by it, and
-//! [`claim`] how a worker is taken from a fiber.
+//! [`claim`] how a worker is taken from a fiber. [`thread_words`] has what does not belong to the
+//! fiber, but to the thread.
 
 use std::cell::Cell;
 use std::io;
 
 pub(crate) use self::thread_pointer::Way;
+use self::thread_words::ThreadWords;
 
 pub(crate) mod block;
 pub(crate) mod claim;
@@ -33,6 +35,7 @@ mod rseq;
 mod symbol;
 mod task;
 pub(crate) mod thread_pointer;
+mod thread_words;
 
 /// Number of bytes, at most, that a runner takes below a block, alignment included.
 const RUNNER_BYTES: usize = 256;
@@ -46,6 +49,7 @@ pub(crate) struct ThreadPointer {
     own: Cell<usize>,
     /// The present one.
     loaded: Cell<usize>,
+    words: ThreadWords,
 }
 
 impl ThreadPointer {
@@ -56,6 +60,7 @@ impl ThreadPointer {
             way: Way::best(),
             own: Cell::new(own),
             loaded: Cell::new(own),
+            words: ThreadWords::get(),
         }
     }
 
@@ -86,8 +91,11 @@ impl ThreadPointer {
     #[inline]
     #[allow(unsafe_code, reason = "writing the thread pointer")]
     pub(crate) unsafe fn load(&self, pointer: usize) {
-        if self.loaded.get() != pointer {
+        let loaded = self.loaded.get();
+        if loaded != pointer {
             self.loaded.set(pointer);
+            // SAFETY: this thread alone uses the block of before; and by the caller's contract.
+            unsafe { self.words.carry(loaded, pointer) };
             // SAFETY: by the caller's contract.
             unsafe { thread_pointer::set(self.way, pointer) };
         }
@@ -109,6 +117,8 @@ impl ThreadPointer {
 /// The pointer is that of the calling thread.
 #[allow(unsafe_code, reason = "writing the thread pointer")]
 pub(crate) unsafe fn restore(pointer: usize) {
+    // SAFETY: the thread alone uses the block of its fiber until that is handed back, and its own.
+    unsafe { ThreadWords::get().carry(thread_pointer::get(), pointer) };
     // SAFETY: by the caller's contract.
     unsafe { thread_pointer::set(Way::best(), pointer) };
 }
@@ -118,6 +128,12 @@ pub(crate) unsafe fn restore(pointer: usize) {
 pub(crate) fn block_size() -> usize {
     let bytes = donor::layout().map_or(0, |layout| layout.size + RUNNER_BYTES);
     bytes.next_multiple_of(rustix::param::page_size())
+}
+
+/// Returns `true` if fibers with thread-local storage of their own use the allocator's cache of
+/// their thread, as far as the C library has one.
+pub(crate) fn shares_caches() -> bool {
+    cfg!(target_env = "musl") || donor::layout().is_ok() && ThreadWords::get().is_any()
 }
 
 /// Returns how this machine writes the thread pointer, if fibers can have thread-local storage of

@@ -26,17 +26,30 @@ use crate::forked::PerProcess;
 
 /// The variables of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Image {
+pub(super) struct Image {
     /// The offset of the calling thread's variables from its thread pointer.
-    offset: isize,
+    pub(super) offset: isize,
     /// The address of their initial values, and the number of these bytes. The others are zero at
     /// first.
     initial: usize,
     filled: usize,
-    size: usize,
+    pub(super) size: usize,
 }
 
 impl Image {
+    /// Returns the variables of a module of the linker's list that has some: `None` if the linker
+    /// does not know the calling thread to have any.
+    fn of(info: &libc::dl_phdr_info, segment: &libc::Elf64_Phdr) -> Option<Image> {
+        let data = NonNull::new(info.dlpi_tls_data)?;
+        let offset = data.addr().get().wrapping_sub(thread_pointer::get());
+        Some(Image {
+            offset: offset.cast_signed(),
+            initial: (info.dlpi_addr + segment.p_vaddr) as usize,
+            filled: segment.p_filesz as usize,
+            size: segment.p_memsz as usize,
+        })
+    }
+
     #[allow(unsafe_code, reason = "the variables of a thread that has ended")]
     fn reset(self, pointer: usize) {
         let initial = ptr::with_exposed_provenance::<u8>(self.initial);
@@ -254,28 +267,36 @@ struct Described {
 /// locked meanwhile.
 fn for_each_image(mut action: impl FnMut(Described)) {
     visit(|info| {
-        let mut segments = segments(info).iter();
-        if let Some(segment) = segments.find(|segment| segment.p_type == libc::PT_TLS)
+        if let Some(segment) = variables(info)
             && !is_of_c_library(info)
         {
-            let initial = (info.dlpi_addr + segment.p_vaddr) as usize;
-            let image = NonNull::new(info.dlpi_tls_data).map(|data| {
-                let offset = data.addr().get().wrapping_sub(thread_pointer::get());
-                Image {
-                    offset: offset.cast_signed(),
-                    initial,
-                    filled: segment.p_filesz as usize,
-                    size: segment.p_memsz as usize,
-                }
-            });
             action(Described {
                 changes: (info.dlpi_adds, info.dlpi_subs),
-                initial,
-                image,
+                initial: (info.dlpi_addr + segment.p_vaddr) as usize,
+                image: Image::of(info, segment),
             });
         }
         false
     });
+}
+
+/// Returns the variables of the C library, if it is an object of its own and has some.
+pub(super) fn c_library_image() -> Option<Image> {
+    let mut image = None;
+    visit(|info| {
+        let is_found = is_of_c_library(info);
+        if is_found {
+            image = variables(info).and_then(|segment| Image::of(info, segment));
+        }
+        is_found
+    });
+    image
+}
+
+/// Returns the segment with the initial values of a module's variables.
+fn variables(info: &libc::dl_phdr_info) -> Option<&libc::Elf64_Phdr> {
+    let mut segments = segments(info).iter();
+    segments.find(|segment| segment.p_type == libc::PT_TLS)
 }
 
 /// Calls `action` for each module, up to the first for which it returns `true`. The linker keeps

@@ -112,6 +112,7 @@ mod starved_pool;
 mod try_scope;
 mod unwinding;
 
+mod allocations;
 mod context;
 mod foreign_blocking;
 mod migration;
@@ -239,6 +240,7 @@ const MODULES: &[harness::Module] = &modules![
     overflow,
     foreign_blocking,
     taken_workers,
+    allocations,
     context,
     own_tls,
     own_tls_faults,
