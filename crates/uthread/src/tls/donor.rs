@@ -34,7 +34,7 @@ use super::made::{Sample, Template};
 use super::symbol::symbol;
 use super::task::{continue_thread, leave_task};
 use super::thread_words::{self, ThreadWords};
-use super::{modules, rseq, thread_pointer};
+use super::{credentials, modules, rseq, thread_pointer};
 
 /// Number of bytes between a fiber's frames and the saved registers.
 const ALIGNMENT: usize = 64;
@@ -337,6 +337,7 @@ fn find_layout() -> io::Result<Result<Layout, &'static str>> {
         stacks.push(stack);
     }
     thread_words::find(donations[0].pointer);
+    credentials::install();
     let donors: Vec<_> = threads.iter().copied().zip(&donations).collect();
     let with_id = |id| {
         let words = donors.iter();

@@ -14,7 +14,7 @@
 //! [`donor`] makes by [`task`]. [`keys`], [`locale`], [`modules`] and [`rseq`] know what is in one;
 //! [`thread_pointer`] has the register; [`record`] has what the library itself finds by it, and
 //! [`claim`] how a worker is taken from a fiber. [`thread_words`] has what does not belong to the
-//! fiber, but to the thread.
+//! fiber, but to the thread. [`credentials`] lets glibc change the user of all threads.
 
 use std::cell::Cell;
 use std::io;
@@ -24,6 +24,7 @@ use self::thread_words::ThreadWords;
 
 pub(crate) mod block;
 pub(crate) mod claim;
+mod credentials;
 pub(crate) mod donor;
 pub(crate) mod images;
 mod keys;

@@ -2,21 +2,23 @@
 //! fiber is neither lost nor used with old values.
 
 use std::ffi::{CString, c_int, c_void};
-use std::mem;
+use std::hint::black_box;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
+use std::{fs, mem};
 
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::process::{Resource, getgid, getrlimit, getuid, setrlimit};
 use tempfile::tempdir;
 
-use crate::harness::behaviours;
 use crate::harness::child::{alone, run_alone};
 use crate::harness::place::Place;
+use crate::harness::{behaviours, lacks};
 use crate::own_tls::WITH_OWN_TLS;
-use crate::support::users::{become_ordinary_user, forbid_threads};
-use crate::support::{HANG, HOUR};
-use uthread::{scope, sleep, spawn};
+use crate::support::users::{become_ordinary_user, end_after_hang, forbid_threads, set_group};
+use crate::support::{HANG, HOUR, eventually};
+use uthread::{scope, sleep, spawn, yield_now};
 
 behaviours![(
     WITH_OWN_TLS,
@@ -24,6 +26,7 @@ behaviours![(
         a_runtime_ends_where_no_thread_can_start,
         a_shortage_of_threads_passes,
         variables_of_a_later_library_have_initial_values,
+        a_fiber_changes_the_user_and_the_group_of_all_threads,
     ]
 )];
 
@@ -128,7 +131,7 @@ fn variables_of_a_later_library_have_initial_values(place: Place) {
 fn load_library() -> impl Fn() -> c_int + Copy + Send + 'static {
     let folder = tempdir().unwrap();
     let (source, library) = (folder.path().join("late.c"), folder.path().join("late.so"));
-    std::fs::write(&source, LIBRARY).unwrap();
+    fs::write(&source, LIBRARY).unwrap();
     let mut compiler = Command::new("cc");
     compiler
         .args(["-shared", "-fPIC", "-o"])
@@ -145,4 +148,91 @@ fn load_library() -> impl Fn() -> c_int + Copy + Send + 'static {
     // SAFETY: the function has this type.
     let increment = unsafe { mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(address) };
     move || increment()
+}
+
+/// Changes them as servers do that drop privileges: for all threads by the C library, which waits
+/// until each has answered a signal. Fibers switch, compute and block their threads meanwhile.
+fn a_fiber_changes_the_user_and_the_group_of_all_threads(place: Place) {
+    const ROUNDS: usize = 50;
+    if cfg!(not(target_env = "gnu")) {
+        lacks("a C library that can signal the threads of fibers");
+    }
+    alone(|| {
+        end_after_hang();
+        place.runtime_of(2).run(|| {
+            let (begun, ticks, ends) = (
+                AtomicUsize::new(0),
+                AtomicUsize::new(0),
+                AtomicBool::new(false),
+            );
+            let ended = || ends.load(Ordering::Relaxed);
+            let (release, blocked) = mpsc::channel::<()>();
+            scope(|scope| {
+                scope.spawn(|| {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    while !ended() {
+                        black_box(());
+                    }
+                });
+                let begun = &begun;
+                scope.spawn(move || {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    blocked.recv().unwrap_err();
+                });
+                for pause in [
+                    None,
+                    None,
+                    Some(Duration::from_micros(50)),
+                    Some(Duration::from_millis(1)),
+                ] {
+                    let (ticks, ended) = (&ticks, &ended);
+                    scope.spawn(move || {
+                        while !ended() {
+                            pause.map_or_else(yield_now, sleep);
+                            ticks.fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                }
+                // Workers were taken from this fiber and from two others.
+                eventually("both have begun", || begun.load(Ordering::Relaxed) == 2);
+                let before = ticks.load(Ordering::Relaxed);
+                eventually("the others go on", || {
+                    ticks.load(Ordering::Relaxed) > before
+                });
+                for _ in 0..ROUNDS {
+                    set_group(true);
+                    yield_now();
+                    set_group(false);
+                }
+                become_ordinary_user();
+                assert_credentials_of_all_threads();
+                ends.store(true, Ordering::Relaxed);
+                drop(release);
+            });
+        });
+    });
+}
+
+/// Compares the user and the group of each thread with those of the calling one.
+fn assert_credentials_of_all_threads() {
+    let (user, group) = (getuid().as_raw(), getgid().as_raw());
+    let mut threads = 0;
+    for entry in fs::read_dir("/proc/self/task").unwrap() {
+        // A thread may end meanwhile.
+        let Ok(status) = fs::read_to_string(entry.unwrap().path().join("status")) else {
+            continue;
+        };
+        // Workers of the kernel's have the credentials of each request.
+        if status.starts_with("Name:\tiou-") {
+            continue;
+        }
+        for (field, id) in [("Uid:", user), ("Gid:", group)] {
+            let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+            let ids = line.split_whitespace().skip(1);
+            let ids: Vec<u32> = ids.map(|id| id.parse().unwrap()).collect();
+            assert_eq!(ids, [id; 4], "{status}");
+        }
+        threads += 1;
+    }
+    assert!(threads > 2, "{threads} threads");
 }

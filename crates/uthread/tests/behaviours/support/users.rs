@@ -2,20 +2,44 @@
 
 use std::thread;
 
-use rustix::process::{Resource, Rlimit, getrlimit, getuid, setrlimit};
+use rustix::process::{Resource, Rlimit, getgid, getrlimit, getuid, setrlimit};
+
+use super::HANG;
+
+/// The number of a user and of a group without rights.
+const ORDINARY: u32 = 54321;
 
 /// Makes the limit of threads hold for this process.
 #[allow(unsafe_code, reason = "the user of all threads")]
 pub(crate) fn become_ordinary_user() {
-    const ORDINARY: u32 = 54321;
     let user = getuid();
     let user = if user.is_root() {
         ORDINARY
     } else {
         user.as_raw()
     };
-    // SAFETY: the call changes the user of all threads, none of which is a fiber.
+    // SAFETY: the call has no requirements.
     assert_eq!(unsafe { libc::setresuid(user, user, user) }, 0);
+}
+
+/// Makes the group without rights the effective one of all threads, or the former one again. Of
+/// an ordinary user, it stays.
+#[allow(unsafe_code, reason = "the group of all threads")]
+pub(crate) fn set_group(is_ordinary: bool) {
+    let group = if is_ordinary && getuid().is_root() {
+        ORDINARY
+    } else {
+        getgid().as_raw()
+    };
+    // SAFETY: the call has no requirements.
+    assert_eq!(unsafe { libc::setegid(group) }, 0);
+}
+
+/// Lets the kernel end this process if it hangs.
+#[allow(unsafe_code, reason = "a call that no crate offers")]
+pub(crate) fn end_after_hang() {
+    // SAFETY: the call has no requirements.
+    unsafe { libc::alarm(HANG.as_secs() as u32) };
 }
 
 /// Lets no thread start from now on, of the program or of the kernel's workers.
