@@ -1,6 +1,5 @@
-//! The blocking crate `postgres`, as it is, on fibers with thread-local storage of their own: such
-//! a fiber may block its worker's thread, as another one takes its place. The argument is the
-//! folder with the socket of a server.
+//! The blocking crate `postgres`, as it is: a fiber may block the thread of its worker, which goes
+//! on with the others on another one. The argument is the folder with the socket of a server.
 
 use std::env;
 use std::time::{Duration, Instant};
@@ -19,7 +18,7 @@ fn main() -> Result<()> {
         let row = client.query_one("SELECT 42 FROM pg_sleep(0.5)", &[])?;
         anyhow::Ok(row.get::<_, i32>(0))
     };
-    let runtime = Runtime::builder().own_tls(true).workers(2).build()?;
+    let runtime = Runtime::builder().workers(2).build()?;
     let start = Instant::now();
     runtime.run(|| {
         scope(|scope| {

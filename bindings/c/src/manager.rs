@@ -159,7 +159,7 @@ impl Manager {
 /// contract of a manager needs one thread for all completions, so it leaves nothing to them.
 fn start_worker(builder: Builder, driver: Option<Driver>) -> io::Result<(Runtime, String)> {
     // A report of a stall would speak of fibers, which the program does not know.
-    let builder = builder.workers(1).own_tls(false).stall_threshold(None);
+    let builder = builder.workers(1).lean().stall_threshold(None);
     if let Some(driver) = driver {
         let runtime = builder.driver(driver).build()?;
         let text = runtime.driver().to_string();

@@ -67,7 +67,7 @@ fn the_environment_changes_no_manager() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path());
     let variables = [
-        ("UTHREAD_OWN_TLS", "1"),
+        ("UTHREAD_LEAN", "1"),
         ("UTHREAD_DRIVER", "threads"),
         ("UTHREAD_DRIVER", "no driver"),
     ];

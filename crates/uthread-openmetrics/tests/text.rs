@@ -26,7 +26,7 @@ fn value(text: &str, begin: &str) -> f64 {
 #[test]
 fn metrics_of_workers_and_pools_have_labels() {
     for driver in [None, Some(Driver::Epoll)] {
-        let mut builder = Runtime::builder().workers(2).own_tls(false);
+        let mut builder = Runtime::builder().workers(2).lean();
         if let Some(driver) = driver {
             builder = builder.driver(driver);
         }
@@ -66,7 +66,7 @@ fn metrics_of_workers_and_pools_have_labels() {
 #[test]
 fn queues_are_gauges_and_delays_a_histogram() {
     for driver in [None, Some(Driver::Epoll)] {
-        let mut builder = Runtime::builder().workers(1).own_tls(false);
+        let mut builder = Runtime::builder().workers(1).lean();
         if let Some(driver) = driver {
             builder = builder.driver(driver);
         }

@@ -31,8 +31,8 @@
 //! `spawn(move || span.in_scope(..))`. A subscriber that is set for a scope, by `with_default`, is
 //! that of the worker, and of all fibers that it runs meanwhile.
 //!
-//! Fibers with [thread-local storage of their own](uthread::runtime::Builder::own_tls) need none of
-//! this.
+//! All this is for [lean](uthread::runtime::Builder::lean) fibers. Others have thread-locals of
+//! their own, as threads have, and need none of it.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;

@@ -143,17 +143,13 @@ fn wrong_fibers(runtime: &Runtime, recorder: &Recorder) -> usize {
 
 fn builders() -> Vec<Builder> {
     let driver = |driver| Runtime::builder().driver(driver);
-    let mut builders = vec![
-        Runtime::builder().own_tls(false),
-        driver(Driver::Epoll).own_tls(false).workers(1),
-        driver(Driver::Epoll).own_tls(false).workers(2),
+    vec![
+        Runtime::builder().lean(),
+        driver(Driver::Epoll).lean().workers(1),
+        driver(Driver::Epoll).lean().workers(2),
+        driver(Driver::Epoll).workers(2),
         driver(Driver::Threads),
-    ];
-    let own_tls = driver(Driver::Epoll).own_tls(true).workers(2);
-    if own_tls.clone().build().is_ok() {
-        builders.push(own_tls);
-    }
-    builders
+    ]
 }
 
 #[test]
@@ -169,7 +165,7 @@ fn lines_appear_in_the_spans_of_their_fiber() {
 #[test]
 fn without_the_context_lines_appear_in_the_spans_of_others() {
     let (recorder, _guard) = record();
-    let builder = Runtime::builder().workers(1).own_tls(false);
+    let builder = Runtime::builder().workers(1).lean();
     assert!(wrong_fibers(&builder.build().unwrap(), &recorder) > 0);
 }
 
@@ -180,7 +176,7 @@ fn other_layers_see_that_a_suspended_fiber_has_left_its_spans() {
         let counters = [&recorder.entered, &recorder.left, &recorder.closed];
         counters.map(|counter| counter.load(Ordering::Relaxed))
     };
-    let builder = Runtime::builder().workers(1).own_tls(false);
+    let builder = Runtime::builder().workers(1).lean();
     let runtime = builder.context(uthread_tracing::Spans).build().unwrap();
     runtime.run(|| {
         let [entered, left, closed] = count();
@@ -196,7 +192,7 @@ fn other_layers_see_that_a_suspended_fiber_has_left_its_spans() {
 #[test]
 fn a_span_that_is_never_left_ends_with_its_fiber() {
     let (recorder, _guard) = record();
-    let builder = Runtime::builder().workers(1).own_tls(false);
+    let builder = Runtime::builder().workers(1).lean();
     let runtime = builder.context(uthread_tracing::Spans).build().unwrap();
     runtime.run(|| {
         let forgetful = spawn(|| {

@@ -55,7 +55,7 @@
 //! | --- | --- | --- |
 //! | Linux | 5.11 or newer for io_uring, best from 6.13 on; epoll elsewhere | 5.10 (Debian's), 6.1, 6.12, 6.18, 7.3 |
 //! | CPU | x86-64, aarch64 | x86-64; on aarch64 some tests, emulated |
-//! | C library | glibc, musl | glibc 2.36; by hand musl, and glibc 2.41 and 2.43 for own thread-local storage |
+//! | C library | glibc, musl | glibc 2.36; by hand musl, and glibc 2.41 and 2.43 |
 //! | Rust | 1.89 | 1.95; its unit tests on 1.89 |
 //!
 //! Features of the kernel are detected, and replaced where they are missing; [`runtime::diagnose`]
@@ -76,20 +76,23 @@
 //!
 //! Crates that read and write through [`Read`](io::Read) and [`Write`](io::Write), such as rustls,
 //! tungstenite, redis, flate2, tar and csv, work unchanged on the streams of [`net`] and [`fs`].
-//! The others depend on the mode of the runtime:
+//! The others work, too, as a fiber is a thread to all code: it has thread-local storage of its own,
+//! and when it blocks its worker's thread, or computes, the worker goes on with other fibers on
+//! another thread. [Lean](runtime::Builder::lean) fibers take half the memory and are no threads:
 //!
-//! | crates that | by default | [own thread-local storage](runtime::Builder::own_tls) |
+//! | crates that | fibers | lean fibers |
 //! | --- | --- | --- |
 //! | keep a value per thread: rand, arc-swap, env_logger | work | work |
-//! | wait by themselves for another fiber: flume, parking_lot, dashmap, r2d2, rayon | hang | work |
-//! | block by themselves: postgres, mysql | stop other fibers meanwhile; use [`blocking()`] | work |
-//! | use sockets of `std`, to a server in the same program: ureq, native-tls | hang | work |
-//! | keep a context per thread: scoped-tls, tracing without `uthread-tracing` | wrong results | work |
+//! | wait by themselves for another fiber: flume, parking_lot, dashmap, r2d2, rayon | work | hang |
+//! | block by themselves: postgres, mysql | work | stop other fibers meanwhile; use [`blocking()`] |
+//! | use sockets of `std`, to a server in the same program: ureq, native-tls | work | hang |
+//! | keep a context per thread: scoped-tls, tracing without `uthread-tracing` | work | wrong results |
 //! | are async, in [`block_on`]: reqwest, hyper, tokio-postgres | work | work |
 //!
-//! Of 40 uses of unpatched crates that block, 3 end right by default, and all 40 with own
-//! thread-local storage. The file `docs/results/crates.md` of the repository lists them, and
-//! [`guide::blocking`] describes what else to do about a call that blocks.
+//! Where fibers cannot have thread-local storage of their own, as with an unknown C library, all are
+//! lean: [`Runtime::is_lean`] tells. Of 40 uses of unpatched crates that block, all 40 end right,
+//! and 3 on lean fibers. The file `docs/results/crates.md` of the repository lists them, and
+//! [`guide::blocking`] describes what a call that blocks costs.
 //!
 //! # A tour
 //!

@@ -162,7 +162,7 @@ fn where_the_kernel_does_not_poll_workers_enter_it() {
                 };
                 setrlimit(Resource::Nproc, this_thread_and_the_worker).unwrap();
                 let builder = Runtime::builder().driver(Driver::Uring).workers(1);
-                let builder = builder.kernel_polling(Duration::from_millis(1));
+                let builder = builder.kernel_polling(Duration::from_millis(1)).lean();
                 let runtime = builder.stall_threshold(None).build().unwrap();
                 setrlimit(Resource::Nproc, before).unwrap();
                 let details = runtime.driver().details();

@@ -50,12 +50,12 @@ pub(crate) fn warn(folder: &Path, out: &mut impl Write) -> io::Result<()> {
     match names[..] {
         [] => writeln!(
             out,
-            "dependencies that can block a worker: none of {}",
+            "dependencies that can block the worker of lean fibers: none of {}",
             audited.len()
         ),
         _ => writeln!(
             out,
-            "dependencies that can block a worker: {} (`uthread audit` shows where; with UTHREAD_OWN_TLS=1 they may)",
+            "dependencies that can block the worker of lean fibers: {} (`uthread audit` shows where; other fibers may block)",
             names.join(", ")
         ),
     }
@@ -87,12 +87,12 @@ const VERDICTS: [(Verdict, &str, &str); 5] = [
     (
         Verdict::Blocks,
         "can block the worker",
-        "call it in uthread::blocking, or set UTHREAD_OWN_TLS=1 (Builder::own_tls)",
+        "call it in uthread::blocking, or do without lean fibers (Builder::lean)",
     ),
     (
         Verdict::Mixes,
         "keeps context in thread-locals, which the fibers of a worker share",
-        "leave its guards and scopes before a call that waits, save the context by Builder::context, or set UTHREAD_OWN_TLS=1",
+        "leave its guards and scopes before a call that waits, save the context by Builder::context, or do without lean fibers",
     ),
     (
         Verdict::CallsC,

@@ -80,13 +80,13 @@ fn each_dependency_has_a_verdict_and_a_place() {
     let program = program(DEPENDENCIES);
     let expected = "\
 can block the worker: 3
-  remedy: call it in uthread::blocking, or set UTHREAD_OWN_TLS=1 (Builder::own_tls)
+  remedy: call it in uthread::blocking, or do without lean fibers (Builder::lean)
   blocks 1.0.0                 std::sync::Condvar at src/lib.rs:1
   hidden 1.0.0                 std::thread::park at src/lib.rs:2
   r2d2 1.0.0                   tried
 
 keeps context in thread-locals, which the fibers of a worker share: 1
-  remedy: leave its guards and scopes before a call that waits, save the context by Builder::context, or set UTHREAD_OWN_TLS=1
+  remedy: leave its guards and scopes before a call that waits, save the context by Builder::context, or do without lean fibers
   tracing 1.0.0                thread_local! at src/lib.rs:1; tried
 
 calls functions of C: 1
@@ -108,12 +108,12 @@ works as it is: 1 of 7; starts threads, whose calls are no fibers': 0
 fn porting_reports_dependencies_that_can_block() {
     let warned = program(DEPENDENCIES);
     let shown = run(&["port", "src"], warned.path(), 0);
-    let warning = "dependencies that can block a worker: blocks, hidden, r2d2 (`uthread audit` shows where; with UTHREAD_OWN_TLS=1 they may)\n";
+    let warning = "dependencies that can block the worker of lean fibers: blocks, hidden, r2d2 (`uthread audit` shows where; other fibers may block)\n";
     assert!(shown.ends_with(warning), "{shown}");
     let clear = program("[dependencies]\nlocks = \"1\"\n");
     let shown = run(&["port", "src"], clear.path(), 0);
     assert!(
-        shown.ends_with("dependencies that can block a worker: none of 1\n"),
+        shown.ends_with("dependencies that can block the worker of lean fibers: none of 1\n"),
         "{shown}"
     );
     let unknown = program("[dependencies]\nmissing = \"1\"\n");

@@ -40,12 +40,9 @@ pub(crate) fn runtimes() -> impl Iterator<Item = Builder> {
         eprintln!("not tested: the driver uring is not available");
     }
     drivers.into_iter().flat_map(|driver| {
-        let lean = move |workers| {
-            let builder = Runtime::builder().driver(driver).workers(workers);
-            builder.own_tls(false)
-        };
-        let own_tls = (driver != Driver::Threads).then(|| lean(2).own_tls(true));
-        [lean(1), lean(2)].into_iter().chain(own_tls)
+        let builder = move |workers| Runtime::builder().driver(driver).workers(workers);
+        let lean = (driver != Driver::Threads).then(|| builder(2).lean());
+        [builder(1), builder(2)].into_iter().chain(lean)
     })
 }
 

@@ -134,8 +134,9 @@ fn more_than_the_pool_waits() {
     on_each_driver(scenario, |model, real| {
         assert_eq!(counts(real), counts(model));
         assert!(latency(real, 100.0) >= 0.09, "{}", latency(real, 100.0));
+        // Less than two calls, by as much as it arrived after the first requests.
         let waited = real.percentile(100.0).unwrap().wait;
-        assert!(waited >= 0.06 && real.in_progress.max == 20, "{waited}");
+        assert!(waited >= 0.03 && real.in_progress.max == 20, "{waited}");
     });
 }
 

@@ -8,9 +8,8 @@ use super::Control;
 /// thread-locals, such as the spans of a tracing library.
 ///
 /// A runtime that is [built with](crate::runtime::Builder::context) one calls it at each switch
-/// between fibers. It is not called where each fiber has thread-locals of its own: with
-/// [`own_tls`](crate::runtime::Builder::own_tls), and with the driver `threads`. Programs implement
-/// the trait for types of their own.
+/// between fibers. It is called only where fibers are [lean](crate::runtime::Builder::lean): others
+/// have thread-locals of their own. Programs implement the trait for types of their own.
 ///
 /// ```
 /// use std::cell::RefCell;
@@ -36,7 +35,7 @@ use super::Control;
 ///     }
 /// }
 ///
-/// let runtime = uthread::Runtime::builder().workers(1).context(Request).build()?;
+/// let runtime = uthread::Runtime::builder().workers(1).lean().context(Request).build()?;
 /// runtime.run(|| {
 ///     REQUEST.set("first".to_owned());
 ///     let second = uthread::spawn(|| {

@@ -1,9 +1,8 @@
 //! [`net`]: crate::net
-//! [`own_tls`]: crate::runtime::Builder::own_tls
+//! [lean]: crate::runtime::Builder::lean
 //! [`blocking`]: crate::blocking()
 //! [`block_on`]: crate::block_on
 //! [`sleep`]: crate::sleep
-//! [thread-local storage of their own]: crate::runtime::Builder::own_tls
 //! [`timeout`]: crate::timeout
 //! [`try_block_on`]: crate::thread::try_block_on
 //! [from_async]: super::from_async

@@ -7,11 +7,10 @@
 //! [`Builder::blocking_threads`]: crate::runtime::Builder::blocking_threads
 //! [cancellation]: super::cancellation
 //! [`Runtime::metrics`]: crate::Runtime::metrics
-//! [`Builder::own_tls`]: crate::runtime::Builder::own_tls
+//! [`Builder::lean`]: crate::runtime::Builder::lean
 //! [`Builder::on_stall`]: crate::runtime::Builder::on_stall
 //! [`Builder::stall_threshold`]: crate::runtime::Builder::stall_threshold
 //! [`Stall`]: crate::runtime::Stall
-//! [`uthread::sync::Mutex`]: crate::sync::Mutex
 //! [items]: super::items
 //! [contents]: super
 

@@ -2,7 +2,7 @@
 //! [blocking]: super::blocking
 //! [`local!`]: mod@crate::local
 //! [`FiberContext`]: crate::runtime::FiberContext
-//! [thread-local storage of its own]: crate::runtime::Builder::own_tls
+//! [lean]: crate::runtime::Builder::lean
 //! [`blocking`]: crate::blocking()
 //! [`shield`]: crate::shield
 //! [`sync::mpsc`]: crate::sync::mpsc

@@ -2,7 +2,8 @@
 //! [`local!`]: mod@crate::local
 //! [`blocking`]: crate::blocking
 //! [`process::exit`]: crate::process::exit
-//! [`Builder::own_tls`]: crate::runtime::Builder::own_tls
+//! [`Builder::lean`]: crate::runtime::Builder::lean
+//! [`diagnose`]: crate::runtime::diagnose
 //! [`scope`]: crate::scope
 //! [`join`]: crate::join
 //! [`JoinHandle::cancel`]: crate::JoinHandle::cancel

@@ -9,7 +9,7 @@
 //! [`Metrics::blocking`]: crate::runtime::Metrics::blocking
 //! [`thread::Builder::stack_size`]: crate::thread::Builder::stack_size
 //! [`Builder::stack_size`]: crate::runtime::Builder::stack_size
-//! [`Builder::own_tls`]: crate::runtime::Builder::own_tls
+//! [`Builder::lean`]: crate::runtime::Builder::lean
 //! [`runtime::diagnose`]: crate::runtime::diagnose
 //! [`Builder::kernel_polling`]: crate::runtime::Builder::kernel_polling
 //! [`Builder::io_polling`]: crate::runtime::Builder::io_polling

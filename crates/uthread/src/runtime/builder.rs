@@ -69,8 +69,7 @@ pub struct Builder {
     workers: Option<usize>,
     stack_size: usize,
     name: String,
-    /// Decided by the environment if it is `None`.
-    own_tls: Option<bool>,
+    is_lean: bool,
     pub(super) rings: uring::Options,
     pub(super) calls: pool::Config,
     context: Option<Arc<dyn AnyContext>>,
@@ -85,7 +84,7 @@ impl fmt::Debug for Builder {
             .field("workers", &self.workers)
             .field("stack_size", &self.stack_size)
             .field("name", &self.name)
-            .field("own_tls", &self.own_tls)
+            .field("is_lean", &self.is_lean)
             .field("kernel_polling", &self.rings.kernel_polling)
             .field("io_polling", &self.rings.io_polling)
             .field("blocking_threads", &self.calls.threads_max)
@@ -103,7 +102,7 @@ impl Builder {
             workers: None,
             stack_size: STACK_SIZE,
             name: "uthread".to_owned(),
-            own_tls: None,
+            is_lean: false,
             rings: uring::Options::default(),
             calls: pool::Config::default(),
             context: None,
@@ -197,6 +196,7 @@ impl Builder {
     /// let (sender, stalls) = mpsc::channel();
     /// let runtime = uthread::Runtime::builder()
     ///     .workers(1)
+    ///     .lean()
     ///     .stall_threshold(Duration::from_millis(10))
     ///     .on_stall(move |stall| drop(sender.send(stall.clone())))
     ///     .build()?;
@@ -253,42 +253,46 @@ impl Builder {
         self
     }
 
-    /// Gives each fiber thread-local storage of its own, as a thread has: a fiber then cannot tell
-    /// that it is not a thread. By default, the environment variable `UTHREAD_OWN_TLS` decides: any
-    /// value but `0` turns it on.
+    /// Makes fibers *lean*: they share the thread-local storage of the thread that runs them, and may
+    /// not block it. They take half the memory, and less time to start and to switch. The
+    /// environment variable `UTHREAD_LEAN` does the same for any program: any value but `0`.
     ///
-    /// Values of [`thread_local!`](std::thread_local), `errno`, thread-locals of C and C++, keys of
-    /// `pthread_key_create(3)` and [`std::thread::current`] belong to the fiber. They are dropped
-    /// at its end, before a join returns, and their destructors may wait, as in a
+    /// By default a fiber cannot tell that it is not a thread. It has thread-local storage of its
+    /// own: values of [`thread_local!`](std::thread_local), `errno`, thread-locals of C and C++,
+    /// keys of `pthread_key_create(3)` and [`std::thread::current`] belong to the fiber. They are
+    /// dropped at its end, before a join returns, and their destructors may wait, as in a
     /// [`shield`](crate::shield). An initializer of a thread-local may wait, too, and code that
-    /// keeps a reference to a thread-local across a call that waits is right.
+    /// keeps a reference to a thread-local across a call that waits is right. A fiber may [block
+    /// its thread](crate::guide::blocking) by any call, or compute: after a millisecond, its worker
+    /// goes on with the other fibers on another thread. All fibers share what the kernel keeps per
+    /// thread, such as signal masks and CPU affinity; the [guide](crate::guide::soundness) has the
+    /// list.
     ///
-    /// A fiber may [block its thread](crate::guide::blocking) by any call, or compute: after a
-    /// millisecond, its worker goes on with the other fibers on another thread. All fibers share
-    /// what the kernel keeps per thread, such as signal masks and CPU affinity; the
-    /// [guide](crate::guide::soundness) has the list. A fiber takes more memory, at least a page,
-    /// and a switch takes longer. With an allocator other than that of the C library, it takes
-    /// [much more](crate::guide::tuning#allocators).
+    /// With lean fibers, none of that holds, and the guide says [what they must
+    /// avoid](crate::guide::blocking). Use them where millions of fibers wait, and each call of the
+    /// program is known; or where the program has an [allocator of its
+    /// own](crate::guide::tuning#allocators), which keeps a cache for each other fiber.
     ///
-    /// Works on x86-64 with glibc and with musl, and on an emulated aarch64; the
-    /// [guide](crate::guide::soundness) tells what was run, and what is different. With the driver
+    /// Storage of its own works on x86-64 with glibc and with musl, and on an emulated aarch64; the
+    /// [guide](crate::guide::soundness) tells what was run. Where it does not, all fibers are lean:
+    /// [`Runtime::is_lean`] tells, and [`diagnose`](crate::runtime::diagnose) why. With the driver
     /// `threads` fibers are threads anyway.
     ///
     /// ```
     /// use std::thread;
+    /// use uthread::Runtime;
     ///
-    /// let runtime = uthread::Runtime::builder().own_tls(true).build()?;
-    /// runtime.run(|| {
+    /// let differ = || {
     ///     let own = thread::current().id();
-    ///     let other = uthread::spawn(|| thread::current().id()).join().unwrap();
-    ///     assert_ne!(own, other);
-    ///     assert_eq!(thread::current().id(), own);
-    /// });
+    ///     uthread::spawn(move || thread::current().id() != own).join().unwrap()
+    /// };
+    /// assert!(Runtime::builder().build()?.run(differ));
+    /// assert!(!Runtime::builder().workers(1).lean().build()?.run(differ));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
-    pub fn own_tls(mut self, own_tls: bool) -> Builder {
-        self.own_tls = Some(own_tls);
+    pub fn lean(mut self) -> Builder {
+        self.is_lean = true;
         self
     }
 
@@ -390,17 +394,16 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// The errors of [`tls::support`], if that is asked for.
+    /// The errors of [`tls::support`] but `Unsupported`: fibers are lean then.
     fn has_own_tls(&self) -> io::Result<bool> {
-        let is_asked_for = self.own_tls.unwrap_or_else(is_own_tls_asked_for);
-        if is_asked_for {
-            tls::support().map_err(|error| {
-                let what =
-                    format!("fibers cannot have thread-local storage of their own here: {error}");
-                io::Error::new(error.kind(), what)
-            })?;
+        if self.is_lean || is_lean_asked_for() {
+            return Ok(false);
         }
-        Ok(is_asked_for)
+        match tls::support() {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Starts the workers, all with the same driver. Returns also the description of that.
@@ -456,9 +459,9 @@ impl Builder {
     }
 }
 
-/// Returns `true` if the environment variable `UTHREAD_OWN_TLS` asks for it.
-fn is_own_tls_asked_for() -> bool {
-    env::var_os("UTHREAD_OWN_TLS").is_some_and(|value| !value.is_empty() && value != "0")
+/// Returns `true` if the environment variable `UTHREAD_LEAN` asks for lean fibers.
+fn is_lean_asked_for() -> bool {
+    env::var_os("UTHREAD_LEAN").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 fn name_worker(runtime: &str, index: usize) -> thread::Builder {

@@ -17,14 +17,14 @@ impl Builder {
     /// [`Metrics::blocking`](crate::runtime::Metrics::blocking) has the length of the queue and how
     /// long calls have waited.
     ///
-    /// No effect on fibers with [thread-local storage of their own](Builder::own_tls), which make
-    /// such calls themselves, nor with the driver `threads`.
+    /// No effect on fibers with thread-local storage of their own, which make such calls themselves:
+    /// only on [lean](Builder::lean) ones.
     ///
     /// ```
     /// use std::time::Duration;
     ///
     /// let runtime = uthread::Runtime::builder()
-    ///     .own_tls(false)
+    ///     .lean()
     ///     .blocking_threads(2)
     ///     .blocking_keep_alive(Duration::from_secs(1))
     ///     .build()?;

@@ -83,26 +83,26 @@ fn examine() -> Diagnosis {
 /// Tests whether fibers can have thread-local storage of their own, by which way a switch changes
 /// it, and whether the C library's allocator keeps a cache for each of them.
 fn own_tls() -> [Feature; 3] {
-    let on_request = |name, available, instead| Feature {
+    let used = |name, available, instead| Feature {
         name,
         available: Some(available),
-        usage: Usage::OnRequest,
+        usage: Usage::Used,
         instead,
     };
     let way = tls::support();
     let by_instruction = matches!(way, Ok(Way::Instruction));
     [
-        on_request(
+        used(
             "fibers with own thread-local storage",
             way.is_ok(),
-            "a runtime that asks for it does not start",
+            "lean fibers: they must not block, nor keep a reference to a thread-local",
         ),
-        on_request(
+        used(
             "thread pointer written by an instruction",
             by_instruction,
             "a system call at each switch, arch_prctl",
         ),
-        on_request(
+        used(
             "malloc's cache of the thread used by such fibers",
             tls::shares_caches(),
             "each fiber has a cache of its own, of some 20 KB",

@@ -88,9 +88,9 @@ use crate::stack::Stack;
 /// already. The drop waits for code in a [`shield`](crate::shield), for fibers that compute, for
 /// calls in [`blocking`](crate::blocking()), and for fibers of other runtimes started by
 /// [`Runtime::run`]. If a fiber of the runtime itself drops it, or a thread in a `blocking` call of
-/// such a fiber, the drop does not wait for that fiber's worker, or for any worker if fibers have
-/// [thread-local storage of their own](Builder::own_tls) or the fiber is
-/// [dedicated](crate::thread::Builder::dedicated).
+/// such a fiber, the drop does not wait for any worker; if fibers are [lean](Builder::lean), and the
+/// fiber is not [dedicated](crate::thread::Builder::dedicated), it does not wait for that fiber's
+/// worker only.
 ///
 /// The drop does not wait forever. A fiber is *abandoned*, as described for [`Shutdown::Abandon`],
 /// and named on standard error in two cases: if it continues after it was unwound a hundred times
@@ -168,6 +168,22 @@ impl Runtime {
     #[must_use]
     pub fn workers(&self) -> usize {
         self.workers
+    }
+
+    /// Returns `true` if fibers are [lean](Builder::lean): on request, or because they cannot have
+    /// thread-local storage of their own here. [`diagnose`] tells.
+    ///
+    /// ```
+    /// let runtime = uthread::Runtime::builder().lean().build()?;
+    /// assert!(runtime.is_lean());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_lean(&self) -> bool {
+        match &self.backend {
+            Backend::Workers(workers) => !workers.shared.has_own_tls(),
+            Backend::Threads(_) => false,
+        }
     }
 
     /// Returns the driver that carries calls to the kernel, and why it was chosen.

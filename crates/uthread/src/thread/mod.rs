@@ -187,18 +187,15 @@ pub fn sleep_until(deadline: Instant) {
     wait::sleep_until(deadline);
 }
 
-/// Runs `call` on another thread, where it may block, while the worker runs other fibers. Use it
-/// for system calls and libraries that block. Outside the runtime, `call` runs on the calling
-/// thread.
+/// Runs `call`, which may block, while the worker runs other fibers. A fiber may block anywhere,
+/// and its worker goes on with the others after a millisecond; here it does so at once, on a spare
+/// thread. Outside the runtime, `call` runs on the calling thread.
 ///
-/// Each runtime has at most
-/// [`Builder::blocking_threads`](crate::runtime::Builder::blocking_threads) such threads, by
-/// default 512; further calls are queued. `call` may borrow from the caller. In `call`,
-/// thread-locals and the values of [`local!`](crate::local!) are those of the other thread.
-///
-/// A fiber with [thread-local storage of its own](crate::runtime::Builder::own_tls) makes the call
-/// itself, on its own stack, and its worker goes on with the other fibers on a spare thread. If
-/// none can start, the call goes to another thread as above.
+/// A [lean](crate::runtime::Builder::lean) fiber must use it for system calls and libraries that
+/// block: `call` then runs on another thread, whose thread-locals and values of
+/// [`local!`](crate::local!) it finds. So it does if no spare thread can start. Each runtime has at
+/// most [`Builder::blocking_threads`](crate::runtime::Builder::blocking_threads) such threads, by
+/// default 512; further calls are queued. `call` may borrow from the caller.
 ///
 /// If the fiber is cancelled, or its deadline passes, while `call` is queued, the fiber is unwound
 /// and `call` is dropped without running. Once started, `call` runs to its end and its result is

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{
-    EVERYWHERE, IN_FIBERS, ON_A_THREAD, ON_ONE_WORKER, OUTSIDE, OWN_TLS, THREADS, behaviours,
+    EVERYWHERE, IN_FIBERS, ON_A_THREAD, ON_ONE_LEAN_WORKER, OUTSIDE, OWN_TLS, THREADS, behaviours,
 };
 use uthread::thread::Builder;
 use uthread::{current, sleep, spawn, yield_now};
@@ -23,7 +23,10 @@ behaviours![
         &[OUTSIDE, THREADS, OWN_TLS],
         [workers_are_named_and_numbered]
     ),
-    (ON_ONE_WORKER, [the_default_thread_names_start_with_uthread]),
+    (
+        ON_ONE_LEAN_WORKER,
+        [the_default_thread_names_start_with_uthread]
+    ),
     (
         IN_FIBERS,
         [

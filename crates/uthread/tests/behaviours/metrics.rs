@@ -122,7 +122,7 @@ fn the_table_has_a_line_per_worker_and_one_for_all(place: Place) {
     let table = |workers| place.runtime_of(workers).metrics().to_string();
     assert_eq!((count(&table(1)), count(&table(2))), (2, 4));
     assert!(table(2).contains("\n   all "));
-    let runtime = place.builder().own_tls(false).build().unwrap();
+    let runtime = place.builder().lean().build().unwrap();
     runtime.run(|| uthread::blocking(|| ()));
     let table = runtime.metrics().to_string();
     assert!(table.contains("\nblocking           1 "), "{table}");

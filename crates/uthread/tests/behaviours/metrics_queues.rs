@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::harness::place::Place;
-use crate::harness::{IN_FIBERS, ON_ONE_WORKER, OUTSIDE, OWN_THREAD, THREADS, behaviours};
+use crate::harness::{IN_FIBERS, ON_ONE_LEAN_WORKER, OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::support::{HANG, eventually};
 use uthread::priority::Priority;
 use uthread::runtime::{Delays, Metrics};
@@ -15,7 +15,7 @@ use uthread::{JoinHandle, Runtime, sleep, spawn, yield_now};
 
 behaviours![
     (
-        ON_ONE_WORKER,
+        ON_ONE_LEAN_WORKER,
         [
             new_fibers_are_counted_where_they_wait,
             fibers_of_each_priority_are_counted,

@@ -10,7 +10,7 @@ use std::thread;
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
-use crate::harness::{ON_ONE_WORKER, OUTSIDE, OWN_THREAD, THREADS, behaviours};
+use crate::harness::{ON_ONE_LEAN_WORKER, OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::stalls::{THRESHOLD, blocked_until, printed_lines, waiting};
 use crate::support::HANG;
 use uthread::runtime::{Runtime, Stall};
@@ -25,7 +25,7 @@ behaviours![
             the_caller_of_a_channel_is_named
         ]
     ),
-    (ON_ONE_WORKER, [by_default_the_calls_are_printed])
+    (ON_ONE_LEAN_WORKER, [by_default_the_calls_are_printed])
 ];
 
 /// Runs a fiber that blocks its worker in this system call until `release`; the lines of the
@@ -123,7 +123,7 @@ fn by_default_the_calls_are_printed(place: Place) {
             theirs.store(true, Ordering::Relaxed);
             line
         });
-        let runtime = Runtime::builder().driver(place.driver()).workers(1);
+        let runtime = Runtime::builder().driver(place.driver()).workers(1).lean();
         let runtime = runtime.stall_threshold(THRESHOLD).build().unwrap();
         runtime.run(|| {
             let waits = waiting();

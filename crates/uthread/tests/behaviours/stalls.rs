@@ -11,7 +11,9 @@ use std::{fs, panic, process, thread};
 use crate::fixtures::fiber_or_thread::park_for_ever;
 use crate::harness::child::{alone, child};
 use crate::harness::place::Place;
-use crate::harness::{ON_ONE_WORKER, OUTSIDE, OWN_THREAD, THREADS, behaviours, lacks};
+use crate::harness::{
+    ON_ONE_LEAN_WORKER, ON_ONE_WORKER, OUTSIDE, OWN_THREAD, THREADS, behaviours, lacks,
+};
 use crate::own_tls::WITH_OWN_TLS;
 use crate::support::calls::waits_for_cpu;
 use crate::support::{HANG, eventually};
@@ -32,17 +34,22 @@ behaviours![
     (
         ON_ONE_WORKER,
         [
+            a_fiber_that_computes_alone_disturbs_nobody,
+            fibers_that_wait_are_no_stall,
+            a_fiber_whose_panic_is_printed_for_long_is_no_stall
+        ]
+    ),
+    (
+        ON_ONE_LEAN_WORKER,
+        [
             a_fiber_that_computes_while_another_waits_is_named,
             a_long_stall_is_reported_again_and_counted_once,
             a_fiber_blocked_by_a_lock_of_std_is_reported,
             a_lock_of_std_held_across_a_yield_is_named,
             a_fiber_blocked_in_another_call_is_reported,
-            a_fiber_that_computes_alone_disturbs_nobody,
-            fibers_that_wait_are_no_stall,
             a_stall_after_a_long_rest_is_noticed,
             a_report_that_panics_does_not_end_the_watch,
             stalls_are_not_watched_if_disabled,
-            a_fiber_whose_panic_is_printed_for_long_is_no_stall,
             by_default_a_stall_is_printed
         ]
     )
@@ -246,7 +253,7 @@ fn a_lock_of_std_held_across_a_yield_is_named(place: Place) {
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {text}", output.status);
         let remedy =
-            "if a dependency blocks, call it in uthread::blocking, or set UTHREAD_OWN_TLS=1";
+            "if a dependency blocks, call it in uthread::blocking, or do without lean fibers";
         assert!(text.contains("\"second\" (spawned at "), "{text}");
         assert!(text.contains(remedy), "{text}");
         return;
@@ -415,7 +422,7 @@ fn by_default_a_stall_is_printed(place: Place) {
         let lines = printed_lines();
         let start = Instant::now();
         let is_stall = |line: &String| line.starts_with("uthread: fiber ");
-        let runtime = Runtime::builder().driver(place.driver()).workers(1);
+        let runtime = Runtime::builder().driver(place.driver()).workers(1).lean();
         let runtime = runtime.stall_threshold(THRESHOLD).build().unwrap();
         runtime.run(move || {
             let waits = waiting();

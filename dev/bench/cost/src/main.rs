@@ -17,8 +17,8 @@ Usage: uthread-cost <operation> <count>
        uthread-cost ratio yield|spawn
        uthread-cost list";
 
-/// The prefix of an operation of fibers that have thread-local storage of their own.
-const OWN_TLS: &str = "own-";
+/// The prefix of an operation of lean fibers.
+const LEAN: &str = "lean-";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -43,15 +43,15 @@ fn main() -> ExitCode {
 
 fn print_names() {
     let plain = operations::ALL.iter().map(|operation| operation.name);
-    let own = plain
+    let lean = plain
         .clone()
         .filter(|name| operations::OF_FIBERS.contains(name));
     plain.for_each(|name| println!("{name}"));
-    own.for_each(|name| println!("{OWN_TLS}{name}"));
+    lean.for_each(|name| println!("{LEAN}{name}"));
 }
 
 fn run(name: &str, count: &str) -> Result<(), String> {
-    let plain = name.strip_prefix(OWN_TLS);
+    let plain = name.strip_prefix(LEAN);
     let operation = Operation::by_name(plain.unwrap_or(name))
         .ok_or_else(|| format!("unknown operation {name:?}; `uthread-cost list` prints them"))?;
     let count = count
@@ -68,8 +68,9 @@ fn ratio(name: &str) -> Result<(), String> {
 }
 
 /// Builds a runtime with one worker. Callgrind runs no io_uring system calls.
-fn runtime(own_tls: bool) -> Result<Runtime, String> {
-    let builder = Runtime::builder().workers(1).own_tls(own_tls);
+fn runtime(is_lean: bool) -> Result<Runtime, String> {
+    let builder = Runtime::builder().workers(1);
+    let builder = if is_lean { builder.lean() } else { builder };
     let runtime = builder.driver(Driver::Epoll).build();
     runtime.map_err(|error| format!("cannot start a runtime: {error}"))
 }

@@ -52,7 +52,7 @@ pub(crate) fn run(
     mut random: Random,
 ) -> io::Result<Report> {
     let directory = tempfile::tempdir()?;
-    let stage = Arc::new(Stage::new(directory.path().to_owned(), mode.own_tls));
+    let stage = Arc::new(Stage::new(directory.path().to_owned(), !mode.lean));
     let ending = if random.percent(40) {
         Ending::Cut
     } else {

@@ -188,9 +188,9 @@ mod tests {
         const SHORT_MS: std::ops::Range<u64> = 500..1000;
         report_unplanned_panics();
         let is_exhaustive = std::env::var_os("UTHREAD_EXHAUSTIVE").is_some();
-        for own_tls in [false, true] {
+        for lean in [false, true] {
             let mode = Mode {
-                own_tls,
+                lean,
                 ..Mode::default()
             };
             let length_ms = if is_exhaustive {

@@ -8,19 +8,21 @@ use uthread::runtime::{Builder, Runtime};
 /// A mode of the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// A fiber stays on its worker, and shares its thread-local storage with the worker's other
-    /// fibers.
+    /// A fiber shares its thread-local storage with the worker's other fibers.
     Lean,
-    /// A fiber moves between workers, with thread-local storage of its own.
+    /// The default: a fiber has thread-local storage of its own.
     OwnTls,
 }
 
 impl Mode {
     pub(crate) const ALL: [Mode; 2] = [Mode::Lean, Mode::OwnTls];
 
-    /// Returns the builder of a runtime in this mode, whatever the environment asks for.
+    /// Returns the builder of a runtime in this mode.
     pub(crate) fn builder(self) -> Builder {
-        Runtime::builder().own_tls(self == Mode::OwnTls)
+        match self {
+            Mode::Lean => Runtime::builder().lean(),
+            Mode::OwnTls => Runtime::builder(),
+        }
     }
 
     fn name(self) -> &'static str {

@@ -100,10 +100,10 @@ fn once(
         command.env(name, value.expect("a value is set"));
     }
     command.env("TMPDIR", temporary);
-    command.env_remove("UTHREAD_OWN_TLS");
+    command.env_remove("UTHREAD_LEAN");
     match driver {
         STD => command.env_remove("UTHREAD_DRIVER"),
-        OWN_TLS => command.envs([("UTHREAD_DRIVER", "uring"), ("UTHREAD_OWN_TLS", "1")]),
+        OWN_TLS => command.env("UTHREAD_DRIVER", "uring"),
         driver => command.env("UTHREAD_DRIVER", driver),
     };
     command.stdin(Stdio::null());

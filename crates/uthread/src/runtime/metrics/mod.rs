@@ -51,7 +51,7 @@ pub struct Metrics {
 /// The activity of a pool of threads.
 ///
 /// ```
-/// let runtime = uthread::Runtime::builder().own_tls(false).build()?;
+/// let runtime = uthread::Runtime::builder().lean().build()?;
 /// runtime.run(|| uthread::blocking(|| ()));
 /// let pool = runtime.metrics().blocking;
 /// assert_eq!((pool.threads, pool.queued, pool.calls), (1, 0, 1));

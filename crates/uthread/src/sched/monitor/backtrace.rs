@@ -33,6 +33,7 @@ use crate::tls::modules;
 /// let (sender, backtraces) = mpsc::channel();
 /// let runtime = uthread::Runtime::builder()
 ///     .workers(1)
+///     .lean()
 ///     .stall_threshold(Duration::from_millis(10))
 ///     .on_stall(move |stall| {
 ///         if let Some(backtrace) = &stall.backtrace {

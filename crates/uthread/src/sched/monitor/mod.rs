@@ -154,7 +154,7 @@ impl fmt::Display for Stall {
                 formatter.write_str("; no other thread could go on with its worker")
             }
             _ => formatter.write_str(
-                "; if a dependency blocks, call it in uthread::blocking, or set UTHREAD_OWN_TLS=1",
+                "; if a dependency blocks, call it in uthread::blocking, or do without lean fibers",
             ),
         }
     }
@@ -422,9 +422,9 @@ mod tests {
             backtrace: None,
             has_own_tls: false,
         };
-        assert!(stall.to_string().ends_with("set UTHREAD_OWN_TLS=1"));
+        assert!(stall.to_string().ends_with("without lean fibers"));
         stall.has_own_tls = true;
-        assert!(!stall.to_string().contains("UTHREAD_OWN_TLS"));
+        assert!(!stall.to_string().contains("lean"));
     }
 
     #[test]

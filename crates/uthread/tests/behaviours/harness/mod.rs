@@ -60,6 +60,7 @@ pub(crate) const ON_A_THREAD: &[Gap] = &[INSIDE];
 pub(crate) const IN_FIBERS: &[Gap] = &[OUTSIDE];
 pub(crate) const ON_WORKERS: &[Gap] = &[OUTSIDE, THREADS];
 pub(crate) const ON_ONE_WORKER: &[Gap] = &[OUTSIDE, THREADS, MORE_WORKERS];
+pub(crate) const ON_ONE_LEAN_WORKER: &[Gap] = &[OUTSIDE, THREADS, MORE_WORKERS, OWN_THREAD];
 pub(crate) const ON_SEVERAL_WORKERS: &[Gap] = &[OUTSIDE, THREADS, ONE_WORKER];
 
 /// The behaviours of a module, by where they hold: `(gaps, [functions])`. The compiler warns of a

@@ -17,13 +17,15 @@ pub(crate) const PLACES: [Place; 9] = [
         .polling()
         .variant(),
     Place::inside("uring 2", Driver::Uring, 2),
-    Place::inside("epoll 1", Driver::Epoll, 1).variant(),
-    Place::inside("epoll 2", Driver::Epoll, 2),
-    Place::inside("uring 2 own tls", Driver::Uring, 2)
-        .own_tls()
+    Place::inside("epoll 1 lean", Driver::Epoll, 1)
+        .lean()
         .variant(),
-    Place::inside("epoll 2 own tls", Driver::Epoll, 2)
-        .own_tls()
+    Place::inside("epoll 2", Driver::Epoll, 2),
+    Place::inside("uring 1 lean", Driver::Uring, 1)
+        .lean()
+        .variant(),
+    Place::inside("uring 2 lean", Driver::Uring, 2)
+        .lean()
         .variant(),
     Place::inside("threads", Driver::Threads, 2),
 ];
@@ -43,7 +45,7 @@ struct Kind {
     driver: Driver,
     workers: usize,
     polling: bool,
-    own_tls: bool,
+    lean: bool,
 }
 
 /// Time after which the kernel thread sleeps, short enough that some submissions find it asleep and
@@ -64,7 +66,7 @@ impl Place {
             driver,
             workers,
             polling: false,
-            own_tls: false,
+            lean: false,
         };
         Place {
             name,
@@ -88,10 +90,10 @@ impl Place {
         self
     }
 
-    /// Returns the place with thread-local storage of its own for each fiber.
-    const fn own_tls(mut self) -> Place {
+    /// Returns the place with lean fibers.
+    const fn lean(mut self) -> Place {
         if let Some(kind) = &mut self.runtime {
-            kind.own_tls = true;
+            kind.lean = true;
         }
         self
     }
@@ -130,8 +132,8 @@ impl Place {
         if kind.polling {
             builder = builder.kernel_polling(POLLING_IDLE).io_polling();
         }
-        if kind.own_tls {
-            return builder.own_tls(true);
+        if kind.lean {
+            return builder.lean();
         }
         builder
     }
@@ -185,7 +187,8 @@ impl Place {
 
     /// Returns `true` if each fiber has thread-local storage of its own.
     pub(crate) fn has_own_tls(self) -> bool {
-        self.runtime.is_some_and(|kind| kind.own_tls)
+        self.runtime
+            .is_some_and(|kind| !kind.lean && kind.driver != Driver::Threads)
     }
 
     /// Returns `true` if the kernel polls for operations here.

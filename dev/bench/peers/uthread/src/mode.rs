@@ -14,9 +14,9 @@ pub(crate) struct Mode {
     /// The driver [default: that of UTHREAD_DRIVER, else the best one available]
     #[arg(long, value_name = "uring|epoll|threads")]
     pub(crate) driver: Option<Driver>,
-    /// Give each fiber thread-local storage of its own, so that it may block anywhere
+    /// Let fibers share the thread-local storage of their worker
     #[arg(long)]
-    pub(crate) own_tls: bool,
+    pub(crate) lean: bool,
     /// Let a thread of the kernel take the operations of each ring
     #[arg(long)]
     pub(crate) polling: bool,
@@ -30,8 +30,8 @@ impl Mode {
         if self.polling {
             builder = builder.kernel_polling(POLLING_IDLE);
         }
-        if self.own_tls {
-            builder = builder.own_tls(true);
+        if self.lean {
+            builder = builder.lean();
         }
         builder
     }

@@ -25,7 +25,7 @@ use crate::peers::{self, Program};
 /// Our subjects, with the arguments of `uthread-peer`. The others are compared with the first.
 const OURS: [(&str, &[&str]); 4] = [
     ("uthread", &["--driver", "uring"]),
-    ("uthread own tls", &["--driver", "uring", "--own-tls"]),
+    ("uthread lean", &["--driver", "uring", "--lean"]),
     ("uthread epoll", &["--driver", "epoll"]),
     ("uthread threads", &["--driver", "threads"]),
 ];

@@ -22,7 +22,7 @@ use crate::servers::Server;
 /// Our programs by driver and mode. The others are compared with the first.
 pub(super) const OURS: [(&str, &[&str]); 5] = [
     ("uthread", &["--driver", "uring"]),
-    ("uthread own tls", &["--driver", "uring", "--own-tls"]),
+    ("uthread lean", &["--driver", "uring", "--lean"]),
     ("uthread polling", &["--driver", "uring", "--polling"]),
     ("uthread epoll", &["--driver", "epoll"]),
     ("uthread threads", &["--driver", "threads"]),
