@@ -3,15 +3,9 @@
 
 use std::io;
 use std::ops::Range;
-use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::donor::{self, Donor};
 use super::rseq;
-
-/// Ids from here on are those of no task: `PID_MAX_LIMIT` of the kernel. Locks have room for 30
-/// bits.
-pub(super) const FIRST_ID: u32 = 1 << 22;
 
 /// A block. The stack below its [end](Block::free_end) is free.
 #[derive(Debug)]
@@ -41,7 +35,7 @@ impl Block {
             && let Some(pointer) = unsafe { template.make(&stack) }
         {
             let free_end = stack.end - layout.size;
-            set_id(pointer + layout.id);
+            donor::set_id(pointer + layout.id);
             rseq::mark_unregistered(pointer);
             return Ok(Block {
                 pointer,
@@ -52,7 +46,7 @@ impl Block {
         // SAFETY: by the caller's contract.
         let donor = unsafe { Donor::create(stack) }?;
         let pointer = donor.pointer();
-        set_id(donor.id());
+        donor::set_id(donor.id());
         rseq::mark_unregistered(pointer);
         Ok(Block {
             pointer,
@@ -94,20 +88,11 @@ impl Block {
     }
 }
 
-/// Gives a block an id that no task and no other block has, until 2^30 blocks were created: that of
-/// a task that has exited may be given to another one.
-#[allow(unsafe_code, reason = "a field of the C library's")]
-fn set_id(address: usize) {
-    const ID_MAX: u32 = (1 << 30) - 1;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Relaxed: it only has to be unique.
-    let id = FIRST_ID + NEXT.fetch_add(1, Ordering::Relaxed) % (ID_MAX - FIRST_ID);
-    // SAFETY: the address is that of the thread's id, which lives as long as the block.
-    unsafe { ptr::with_exposed_provenance_mut::<u32>(address).write(id) };
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ptr;
+
+    use super::super::donor::FIRST_ID;
     use super::*;
 
     const BYTES: usize = 256 << 10;

@@ -39,6 +39,10 @@ use super::{credentials, modules, rseq, thread_pointer};
 /// Number of bytes between a fiber's frames and the saved registers.
 const ALIGNMENT: usize = 64;
 
+/// Ids from here on are those of no task: `PID_MAX_LIMIT` of the kernel. Locks have room for 30
+/// bits.
+pub(super) const FIRST_ID: u32 = 1 << 22;
+
 /// A block that was left behind.
 #[derive(Debug)]
 pub(super) struct Donor {
@@ -249,6 +253,18 @@ impl Drop for BlockedSignals {
     }
 }
 
+/// Gives a block an id that no task and no other block has, until 2^30 blocks were created: that of
+/// a task that has exited may be given to another one.
+#[allow(unsafe_code, reason = "a field of the C library's")]
+pub(super) fn set_id(address: usize) {
+    const ID_MAX: u32 = (1 << 30) - 1;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: it only has to be unique.
+    let id = FIRST_ID + NEXT.fetch_add(1, Ordering::Relaxed) % (ID_MAX - FIRST_ID);
+    // SAFETY: the address is that of the thread's id, which lives as long as the block.
+    unsafe { ptr::with_exposed_provenance_mut::<u32>(address).write(id) };
+}
+
 /// The format of the blocks of this process, as far as it is known.
 #[derive(Debug)]
 pub(super) struct Layout {
@@ -358,6 +374,10 @@ fn find_layout() -> io::Result<Result<Layout, &'static str>> {
         let template = (keys.is_some() && modules::are_reusable() && !has_cache)
             .then(|| Template::learn(&samples, id as isize, &unused))
             .flatten();
+        // The C library lists them until the process ends, and signals the tasks with these ids.
+        for thread in &threads {
+            set_id(*thread as usize + id);
+        }
         Ok(Layout {
             id,
             cleared: find_cleared(words, untold(id)).ok_or(UNKNOWN_END)?,

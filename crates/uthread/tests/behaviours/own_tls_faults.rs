@@ -7,9 +7,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
-use std::{fs, mem};
+use std::{fs, mem, thread};
 
 use rustix::process::{Resource, getgid, getrlimit, getuid, setrlimit};
+use rustix::thread::gettid;
 use tempfile::tempdir;
 
 use crate::harness::child::{alone, run_alone};
@@ -27,6 +28,7 @@ behaviours![(
         a_shortage_of_threads_passes,
         variables_of_a_later_library_have_initial_values,
         a_fiber_changes_the_user_and_the_group_of_all_threads,
+        threads_get_the_ids_of_earlier_ones,
     ]
 )];
 
@@ -154,9 +156,7 @@ fn load_library() -> impl Fn() -> c_int + Copy + Send + 'static {
 /// until each has answered a signal. Fibers switch, compute and block their threads meanwhile.
 fn a_fiber_changes_the_user_and_the_group_of_all_threads(place: Place) {
     const ROUNDS: usize = 50;
-    if cfg!(not(target_env = "gnu")) {
-        lacks("a C library that can signal the threads of fibers");
-    }
+    needs_glibc();
     alone(|| {
         end_after_hang();
         place.runtime_of(2).run(|| {
@@ -211,6 +211,41 @@ fn a_fiber_changes_the_user_and_the_group_of_all_threads(place: Place) {
             });
         });
     });
+}
+
+/// Starts threads with the ids that the kernel has given to those by which the library has learned
+/// the format of a block. The C library still lists these.
+fn threads_get_the_ids_of_earlier_ones(place: Place) {
+    const LAST_ID: &str = "/proc/sys/kernel/ns_last_pid";
+    const THREADS: usize = 50;
+    needs_glibc();
+    alone(|| {
+        end_after_hang();
+        let first = thread::spawn(gettid).join().unwrap();
+        let runtime = place.runtime();
+        if fs::write(LAST_ID, first.to_string()).is_err() {
+            lacks("the right to choose the id of a thread");
+        }
+        let (release, blocked) = mpsc::channel::<()>();
+        let blocked = Arc::new(Mutex::new(blocked));
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                let blocked = Arc::clone(&blocked);
+                thread::spawn(move || blocked.lock().unwrap().recv().unwrap_err())
+            })
+            .collect();
+        runtime.run(|| set_group(true));
+        drop(release);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+}
+
+fn needs_glibc() {
+    if cfg!(not(target_env = "gnu")) {
+        lacks("a C library that can signal the threads of fibers");
+    }
 }
 
 /// Compares the user and the group of each thread with those of the calling one.
