@@ -16,6 +16,10 @@ impl Builder {
     /// workers as there are CPUs, or the threads compete and everything gets slower. By default
     /// there is no such thread.
     ///
+    /// The kernel threads keep the user and the groups that the process has when the runtime is
+    /// built: after `setuid(2)`, this runtime still opens files with the former rights. Drop
+    /// privileges before you build it.
+    ///
     /// Only the io_uring driver supports this; the setting has no effect on others. If the kernel
     /// refuses such a ring, the runtime uses an ordinary one.
     /// [`DriverInfo::details`](crate::runtime::DriverInfo::details) reports both cases.
