@@ -3,13 +3,12 @@
 //! [`Semaphore`]: crate::sync::Semaphore
 //! [`sync_channel`]: crate::sync::mpsc::sync_channel
 //! [`net::serve`]: crate::net::serve
-//! [`yield_now`]: crate::yield_now
 //! [blocking]: super::blocking
+//! [soundness]: super::soundness#lean-fibers
 //! [`JoinHandle::cancel`]: crate::JoinHandle::cancel
 //! [`timeout`]: crate::timeout
 //! [`try_scope`]: crate::try_scope
 //! [cancellation]: super::cancellation
-//! [`local!`]: mod@crate::local
 //! [tuning#stack-size]: super::tuning#stack-size
 //! [`uthread::sync::Mutex`]: crate::sync::Mutex
 //! [`scope`]: crate::scope
