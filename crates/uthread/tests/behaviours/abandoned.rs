@@ -24,7 +24,6 @@ behaviours![
             a_message_in_line_is_not_sent,
             permits_go_to_a_waiter_that_lives,
             permits_are_granted_behind_a_waiter_for_many,
-            a_semaphore_is_closed_beside_its_waiters,
             a_lock_goes_to_a_waiter_that_lives,
             a_notification_goes_to_a_waiter_that_lives,
         ]
@@ -34,7 +33,8 @@ behaviours![
         &[OUTSIDE, THREADS, OWN_THREAD],
         [
             the_others_wait_at_a_barrier_and_for_a_call,
-            a_grant_that_was_not_noticed_is_returned
+            a_grant_that_was_not_noticed_is_returned,
+            a_semaphore_is_closed_beside_its_waiters
         ]
     )
 ];
