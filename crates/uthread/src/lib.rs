@@ -226,7 +226,8 @@ pub use uthread_macros::main;
 ///
 /// The options are those of [`macro@main`], and the attributes that go with `#[test]` apply. Fibers
 /// that the test leaves behind are [abandoned](runtime::Shutdown::Abandon) and not unwound, also if
-/// the test fails, like threads that a test leaves behind.
+/// the test fails, like threads that a test leaves behind. The harness does not capture what fibers
+/// print, unless they are [lean](runtime::Builder::lean).
 ///
 /// ```
 /// #[uthread::test(workers = 1)]

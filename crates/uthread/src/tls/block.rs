@@ -30,29 +30,33 @@ impl Block {
     #[allow(unsafe_code, reason = "a block on memory of the caller's")]
     pub(crate) unsafe fn create(stack: Range<usize>) -> io::Result<Block> {
         let layout = donor::layout()?;
-        if let Some(template) = &layout.template
-            // SAFETY: by the caller's contract.
-            && let Some(pointer) = unsafe { template.make(&stack) }
-        {
-            let free_end = stack.end - layout.size;
-            donor::set_id(pointer + layout.id);
-            rseq::mark_unregistered(pointer);
-            return Ok(Block {
-                pointer,
-                free_end,
-                donor: None,
-            });
-        }
+        let template = layout.template.as_ref();
         // SAFETY: by the caller's contract.
-        let donor = unsafe { Donor::create(stack) }?;
-        let pointer = donor.pointer();
-        donor::set_id(donor.id());
-        rseq::mark_unregistered(pointer);
-        Ok(Block {
-            pointer,
-            free_end: donor.free_end(),
-            donor: Some(donor),
-        })
+        let made = template.and_then(|template| unsafe { template.make(&stack) });
+        let (block, id) = match made {
+            Some(pointer) => {
+                let block = Block {
+                    pointer,
+                    free_end: stack.end - layout.size,
+                    donor: None,
+                };
+                (block, pointer + layout.id)
+            }
+            None => {
+                // SAFETY: by the caller's contract.
+                let donor = unsafe { Donor::create(stack) }?;
+                let id = donor.id();
+                let block = Block {
+                    pointer: donor.pointer(),
+                    free_end: donor.free_end(),
+                    donor: Some(donor),
+                };
+                (block, id)
+            }
+        };
+        donor::set_id(id);
+        rseq::mark_unregistered(block.pointer);
+        Ok(block)
     }
 
     /// Returns the thread pointer of the block.

@@ -11,9 +11,9 @@
 //!
 //! So the format of the block does not matter here, but for one field: the thread's id, by which
 //! locks know their owners. The kernel may give the id of the task that has exited to another one,
-//! so the [block](super::block) gets an id that no task can have. The field is found by its value. At the end of a
-//! thread, the kernel clears a word for the C library, and wakes those who wait for that. The
-//! kernel tells its address:
+//! so the [block](super::block) gets an id that no task can have. The field is found by its value.
+//! At the end of a thread, the kernel clears a word for the C library, and wakes those who wait for
+//! that. The kernel tells its address:
 //!
 //! | C library | the word that is cleared |
 //! | --- | --- |

@@ -1,5 +1,5 @@
-//! Runners with a thread control block, beyond those that the workers keep: to create a block takes
-//! a thread, and to end it another one.
+//! Runners with a thread control block, beyond those that the workers keep: to make a block takes
+//! some microseconds and, without a [template](crate::tls::block), a thread.
 
 use std::mem;
 use std::sync::Mutex;
