@@ -6,8 +6,8 @@ use rustix::thread::gettid;
 
 use crate::harness::place::Place;
 use crate::harness::{
-    Gap, IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, ON_SEVERAL_WORKERS, ON_WORKERS, OUTSIDE, THREADS,
-    behaviours,
+    Gap, IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, ON_WORKERS, ONE_WORKER, OUTSIDE, OWN_THREAD,
+    THREADS, behaviours,
 };
 use crate::support::eventually;
 use uthread::runtime::WorkerMetrics;
@@ -28,10 +28,13 @@ behaviours![
         ],
         [operations_are_gathered]
     ),
-    (ON_SEVERAL_WORKERS, [work_that_moves_is_counted]),
+    (STEALS_ALONE, [work_that_moves_is_counted]),
     (ON_WORKERS, [time_asleep_is_counted]),
     (IN_FIBERS, [the_table_has_a_line_per_worker_and_one_for_all]),
 ];
+
+/// Where nothing but a steal takes the second of two fibers away from the first, which computes.
+const STEALS_ALONE: &[Gap] = &[OUTSIDE, THREADS, ONE_WORKER, OWN_THREAD];
 
 fn fibers_and_switches_are_counted(place: Place) {
     let runtime = place.runtime();
