@@ -1,11 +1,11 @@
 //! `cargo xtask ci`: everything that must pass before a merge, step after step. The tests come
-//! last, so that their results end the output.
+//! last, and those that failed are repeated at the end of the output.
 //!
 //! `cargo test` alone checks the same things less deeply, so that it takes minutes in a fresh
 //! clone: the variables of the last step are what it leaves out.
 
 use std::env;
-use std::io;
+use std::io::{self, BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -85,8 +85,7 @@ pub(crate) fn run(root: &Path) -> io::Result<bool> {
     }
     for step in &STEPS {
         println!("\n== {} ==", step.name);
-        if !step.command(root).status()?.success() {
-            eprintln!("ci: {} failed", step.name);
+        if !step.run(root)? {
             return Ok(false);
         }
     }
@@ -94,6 +93,27 @@ pub(crate) fn run(root: &Path) -> io::Result<bool> {
 }
 
 impl Step {
+    /// Returns whether it passed.
+    fn run(&self, root: &Path) -> io::Result<bool> {
+        let mut child = self.command(root).stdout(Stdio::piped()).spawn()?;
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut failures = String::new();
+        let mut is_failure = false;
+        for line in output.split(b'\n') {
+            let line = String::from_utf8_lossy(&line?).into_owned() + "\n";
+            print!("{line}");
+            is_failure = (is_failure || line == "failures:\n") && !line.starts_with("test result:");
+            if is_failure {
+                failures += &line;
+            }
+        }
+        let is_success = child.wait()?.success();
+        if !is_success {
+            eprintln!("{failures}ci: {} failed", self.name);
+        }
+        Ok(is_success)
+    }
+
     fn command(&self, root: &Path) -> Command {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(root).stdin(Stdio::null());
