@@ -17,7 +17,7 @@ use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours, lacks};
 use crate::support::{HANG, eventually, pair};
 use uthread::net::TcpStream;
-use uthread::{JoinHandle, Runtime, sleep, spawn};
+use uthread::{JoinHandle, Runtime, sleep, spawn, yield_now};
 
 behaviours![
     (
@@ -61,12 +61,40 @@ struct Sleepers {
     may_end: AtomicBool,
 }
 
+/// How long a test starts fibers: a busy machine gets fewer of them, and its tests end in time.
+const START_MAX: Duration = Duration::from_secs(8);
+
+/// Starts up to `count` fibers by `start`, which takes their numbers. Returns once each has begun.
+fn start_many(
+    runtime: &Runtime,
+    count: usize,
+    begun: &AtomicUsize,
+    start: impl Fn(usize) -> JoinHandle<()> + Sync,
+) -> Vec<JoinHandle<()>> {
+    const BATCH: usize = 1000;
+    runtime.run(|| {
+        let begin = Instant::now();
+        let mut handles = Vec::new();
+        while handles.len() < count && begin.elapsed() < START_MAX {
+            handles.extend((handles.len()..count).take(BATCH).map(&start));
+            while begun.load(Ordering::Relaxed) < handles.len() {
+                yield_now();
+            }
+        }
+        handles
+    })
+}
+
 /// Starts fibers that sleep again and again until they may end. The more there are the longer each
 /// sleeps, so that all can start meanwhile on a slow machine, and no two of a thousand are due at
 /// the same time.
-fn start(runtime: &Runtime, count: usize, sleepers: &Arc<Sleepers>) -> Vec<JoinHandle<()>> {
+fn start_sleepers(
+    runtime: &Runtime,
+    count: usize,
+    sleepers: &Arc<Sleepers>,
+) -> Vec<JoinHandle<()>> {
     let longest_us = count as u64 * 50;
-    let start = |index| {
+    start_many(runtime, count, &sleepers.begun, |index| {
         let sleepers = Arc::clone(sleepers);
         spawn(move || {
             let spread_us = index as u64 * 7919 % (longest_us / 2);
@@ -79,17 +107,14 @@ fn start(runtime: &Runtime, count: usize, sleepers: &Arc<Sleepers>) -> Vec<JoinH
             }
             sleepers.ended.fetch_add(1, Ordering::Relaxed);
         })
-    };
-    runtime.run(|| (0..count).map(start).collect())
+    })
 }
 
 fn very_many_fibers_sleep_at_once_and_all_wake_up(place: Place) {
     let (runtime, count) = (runtime_of_many(place), sleepers_count(place));
     let sleepers = Arc::new(Sleepers::default());
-    let handles = start(&runtime, count, &sleepers);
-    eventually("all sleep", || {
-        sleepers.begun.load(Ordering::Relaxed) == count
-    });
+    let handles = start_sleepers(&runtime, count, &sleepers);
+    let count = handles.len();
     // None ends before it may, so all of them live now.
     assert_eq!(sleepers.ended.load(Ordering::Relaxed), 0);
     sleepers.may_end.store(true, Ordering::Relaxed);
@@ -99,14 +124,11 @@ fn very_many_fibers_sleep_at_once_and_all_wake_up(place: Place) {
     assert_eq!(sleepers.ended.load(Ordering::Relaxed), count);
 }
 
-/// Time after which a talk ends: several times what it takes on an idle machine.
-const TALK_MAX: Duration = Duration::from_secs(8);
-
 fn very_many_sleeps_end_with_their_runtime(place: Place) {
     const HOUR_US: usize = 3_600_000_000;
     let (runtime, count) = (runtime_of_many(place), sleepers_count(place));
     let begun = Arc::new(AtomicUsize::new(0));
-    let start = |index| {
+    let handles = start_many(&runtime, count, &begun, |index| {
         let begun = Arc::clone(&begun);
         spawn(move || {
             begun.fetch_add(1, Ordering::Relaxed);
@@ -115,13 +137,14 @@ fn very_many_sleeps_end_with_their_runtime(place: Place) {
                 (HOUR_US + index * HOUR_US / 10) as u64,
             ));
         })
-    };
-    let handles: Vec<_> = runtime.run(|| (0..count).map(start).collect());
-    eventually("all sleep", || begun.load(Ordering::Relaxed) == count);
+    });
     drop(runtime);
     assert!(handles.iter().all(JoinHandle::is_finished));
     assert_eq!(Arc::strong_count(&begun), 1);
 }
+
+/// Time after which a talk ends: several times what it takes on an idle machine.
+const TALK_MAX: Duration = Duration::from_secs(8);
 
 /// Sends a byte to and fro, in fewer rounds if the machine is busy; returns the connection, still
 /// open.
