@@ -124,6 +124,16 @@ impl Claim {
         before
     }
 
+    /// Names no worker. Called in a forked child: a thread that has asked for the worker is not there
+    /// to be waited for.
+    #[allow(
+        dead_code,
+        reason = "the models, which include this file, do not call it"
+    )]
+    pub(crate) fn forget(&self) {
+        self.worker.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+
     /// Gives the worker away. Called by the fiber, in a call.
     #[allow(
         dead_code,

@@ -48,6 +48,55 @@ extern "C" fn before() {
 extern "C" fn in_child() {
     forked::mark_child();
     caller::with_locals(|locals| locals.mark_child());
-    current::leave_for_good();
+    current::leave_in_child();
     threads::leave_for_good();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+    use std::time::{Duration, Instant};
+
+    use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+    use super::*;
+    use crate::tls::record::{self, Record};
+
+    /// Forks when another thread has asked for the worker of the caller, and expects that the child
+    /// ends. Catches one that waits for the answer of that thread.
+    #[test]
+    fn a_child_does_not_wait_for_a_thread_that_takes_its_worker() {
+        const HANG: Duration = Duration::from_secs(10);
+        register_handlers();
+        let worker = ptr::without_provenance_mut(64);
+        let mut child = None;
+        let fork = || {
+            child = fork_and_exit();
+            false
+        };
+        record::with(|record: &Record| {
+            record.claim.name(worker);
+            assert!(!record.claim.take(worker, fork, || ()));
+            record.claim.name(ptr::null());
+        });
+        let begin = Instant::now();
+        while waitpid(child, WaitOptions::NOHANG).unwrap().is_none() {
+            if begin.elapsed() > HANG {
+                kill_process(child.unwrap(), Signal::KILL).unwrap();
+                panic!("the child hangs");
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[allow(unsafe_code, reason = "calls that no crate offers")]
+    fn fork_and_exit() -> Option<Pid> {
+        // SAFETY: the child only exits.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            // SAFETY: the call ends the process.
+            unsafe { libc::_exit(0) }
+        }
+        Pid::from_raw(pid)
+    }
 }

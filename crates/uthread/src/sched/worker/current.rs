@@ -78,6 +78,12 @@ pub(crate) fn leave_for_good() {
     kept::withdraw();
 }
 
+/// Makes the only thread of a forked child a plain one.
+pub(crate) fn leave_in_child() {
+    record::with(|record| record.claim.forget());
+    leave_for_good();
+}
+
 /// Calls `action`. Until it returns or unwinds, the worker is not taken from the calling fiber.
 #[inline]
 pub(in crate::sched) fn in_call<R>(action: impl FnOnce() -> R) -> R {
