@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
-use crate::harness::{MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, POLLING, THREADS, behaviours};
+use crate::harness::{ON_ONE_LEAN_WORKER, ON_ONE_WORKER, behaviours};
 use crate::support::{FREE, Flag, file_of, join, pair, pair_with_std, peer};
 use uthread::net::{TcpListener, TcpStream, UnixStream};
 use uthread::priority::{self, Priority};
@@ -21,16 +21,12 @@ use uthread::thread::{park, sleep_until};
 use uthread::{current, sleep, spawn, yield_now};
 
 behaviours![
+    (ON_ONE_WORKER, [five_hundred_connections_are_served_alike]),
     (
-        ON_ONE_WORKER,
+        // With storage of its own, a fiber that the machine keeps waiting may be without its worker.
+        ON_ONE_LEAN_WORKER,
         [
             fibers_that_yield_take_turns,
-            five_hundred_connections_are_served_alike
-        ]
-    ),
-    (
-        &[OUTSIDE, THREADS, MORE_WORKERS, POLLING],
-        [
             a_loop_that_yields_starves_nobody,
             an_urgent_loop_that_yields_starves_nobody,
             an_urgent_loop_that_spawns_and_joins_starves_nobody,

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use crate::harness::place::Place;
-use crate::harness::{EVERYWHERE, IN_FIBERS, ON_A_THREAD, ON_ONE_WORKER, behaviours};
+use crate::harness::{EVERYWHERE, IN_FIBERS, ON_A_THREAD, ON_ONE_LEAN_WORKER, behaviours};
 use uthread::io::{self, Read, Write};
 use uthread::local::AccessError;
 use uthread::sync::mpsc as ours;
@@ -39,7 +39,7 @@ behaviours![
         ]
     ),
     (
-        ON_ONE_WORKER,
+        ON_ONE_LEAN_WORKER,
         [a_fiber_that_never_ran_drops_what_its_captures_make]
     ),
     (

@@ -7,7 +7,9 @@ use std::time::Instant;
 use crate::fixtures::fiber_or_thread::{Running, Side, mixed};
 use crate::harness::place::Place;
 use crate::harness::turns::one_worker_lets_others_run;
-use crate::harness::{EVERYWHERE, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
+use crate::harness::{
+    EVERYWHERE, MORE_WORKERS, ON_ONE_LEAN_WORKER, ON_ONE_WORKER, OUTSIDE, behaviours,
+};
 use crate::support::HANG;
 use uthread::runtime::Metrics;
 use uthread::sync::{Mutex, RwLock, RwLockWriteGuard, TryLockError};
@@ -29,9 +31,12 @@ behaviours![
         [
             a_guard_may_be_held_while_others_run,
             a_mutex_that_is_taken_again_at_once_is_handed_over,
-            a_mutex_that_is_taken_again_and_again_wakes_one_waiter,
             a_loop_of_tries_lets_the_owner_run
         ]
+    ),
+    (
+        ON_ONE_LEAN_WORKER,
+        [a_mutex_that_is_taken_again_and_again_wakes_one_waiter]
     ),
     (
         &[OUTSIDE, MORE_WORKERS],

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
-use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
+use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_LEAN_WORKER, behaviours};
 use crate::support::{FREE, HOUR, SHORT};
 use uthread::sync::Mutex;
 use uthread::sync::mpsc::{Receiver, Sender, channel};
@@ -33,7 +33,10 @@ behaviours![
             only_the_fiber_that_panics_is_panicking
         ]
     ),
-    (ON_ONE_WORKER, [a_capture_that_panics_harms_no_shutdown]),
+    (
+        ON_ONE_LEAN_WORKER,
+        [a_capture_that_panics_harms_no_shutdown]
+    ),
     (
         IN_FIBERS,
         [

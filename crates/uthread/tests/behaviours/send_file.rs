@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::harness::place::Place;
-use crate::harness::{EVERYWHERE, ON_ONE_WORKER, behaviours};
+use crate::harness::{EVERYWHERE, ON_ONE_LEAN_WORKER, behaviours};
 use crate::support::{
     Flag, HANG, SOCKET_TIMEOUT, assert_same, drain, errno, file_of, join, narrow, pair_with_std,
     pattern, peer, reset,
@@ -41,7 +41,7 @@ behaviours![
         ]
     ),
     (
-        ON_ONE_WORKER,
+        ON_ONE_LEAN_WORKER,
         [
             a_fast_reader_does_not_keep_the_worker_from_others,
             the_end_of_the_runtime_is_an_error_for_a_busy_sender

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::fixtures::fiber_or_thread::{InDrop, is_cancelled, park_for_ever};
 use crate::harness::child::alone;
 use crate::harness::place::Place;
-use crate::harness::{Gap, IN_FIBERS, ON_ONE_WORKER, OUTSIDE, behaviours};
+use crate::harness::{Gap, IN_FIBERS, ON_ONE_LEAN_WORKER, OUTSIDE, behaviours};
 use crate::support::{FREE, HANG, HOUR, eventually};
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::io::Errno;
@@ -58,7 +58,7 @@ behaviours![
         [a_wait_in_a_thread_of_the_kernel_is_cancelled_as_any_other]
     ),
     (
-        ON_ONE_WORKER,
+        ON_ONE_LEAN_WORKER,
         [unstarted_fibers_never_start_and_their_captures_are_dropped]
     ),
 ];

@@ -49,10 +49,6 @@ pub(crate) const OWN_THREAD: Gap = Gap(
     Place::has_own_tls,
     "about a fiber that keeps its worker: here that goes on with another thread",
 );
-pub(crate) const POLLING: Gap = Gap(
-    Place::is_polling,
-    "the kernel's thread gets a processor when there is one, however often the worker looks",
-);
 pub(crate) const NO_RING: Gap = Gap(|place| !place.is_of_uring(), "takes a ring");
 
 pub(crate) const EVERYWHERE: &[Gap] = &[];
