@@ -54,7 +54,8 @@ fn threads_end_when_idle_and_with_their_runtime(place: Place) {
             let runtime = builder.build().unwrap();
             runtime.run(|| blocking(|| ()));
             match keep_alive {
-                HOUR => assert_eq!(count_call_threads(), 1),
+                // A list that is read while another thread ends lacks those behind it.
+                HOUR => eventually("one thread stays", || count_call_threads() == 1),
                 _ => await_end_of_call_threads(),
             }
             drop(runtime);
