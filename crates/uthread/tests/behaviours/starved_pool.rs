@@ -6,21 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::io::Errno;
 use uthread::fs::{self, File};
 use uthread::runtime::Metrics;
 use uthread::thread::Cancelled;
 use uthread::time::Elapsed;
-use uthread::{
-    Driver, JoinHandle, Runtime, blocking, scope, shield, sleep, spawn, timeout, try_scope,
-    yield_now,
-};
+use uthread::{JoinHandle, blocking, scope, shield, sleep, spawn, timeout, try_scope, yield_now};
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{ON_WORKERS, OUTSIDE, OWN_THREAD, THREADS, behaviours};
-use crate::support::calls::{Gate, stats_of_threads};
+use crate::support::calls::Gate;
 use crate::support::{HOUR, SHORT};
 
 behaviours![
@@ -57,8 +55,8 @@ const COPY_BYTES: usize = 128 * 1024;
 struct Busy {
     gate: Arc<Gate>,
     calls: Vec<JoinHandle<()>>,
-    /// Both ends of a pipe, to which files are copied.
-    pipe: Option<std::fs::File>,
+    /// Both ends of the pipes to which a file is copied.
+    pipes: Vec<std::fs::File>,
     copies: Vec<JoinHandle<io::Result<u64>>>,
     _directory: tempfile::TempDir,
 }
@@ -67,13 +65,18 @@ impl Busy {
     /// Returns when every thread has something to do.
     fn begin() -> Busy {
         let directory = tempfile::tempdir().unwrap();
-        let [file, pipe] = ["file", "pipe"].map(|name| directory.path().join(name));
+        let file = directory.path().join("file");
         std::fs::write(&file, [0; COPY_BYTES]).unwrap();
-        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let mut options = std::fs::OpenOptions::new();
-        let ends = options.read(true).write(true).open(&pipe).unwrap();
-        let copies = (0..FILE_THREADS).map(|_| {
-            let (file, pipe) = (file.clone(), pipe.clone());
+        let paths = (0..FILE_THREADS).map(|number| directory.path().join(number.to_string()));
+        let paths: Vec<_> = paths.collect();
+        let open_pipe = |path| {
+            rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+            let mut options = std::fs::OpenOptions::new();
+            options.read(true).write(true).open(path).unwrap()
+        };
+        let pipes: Vec<_> = paths.iter().map(open_pipe).collect();
+        let copies = paths.into_iter().map(|pipe| {
+            let file = file.clone();
             spawn(move || fs::copy(file, pipe))
         });
         let copies = copies.collect();
@@ -93,11 +96,11 @@ impl Busy {
         while begun.load(Ordering::Relaxed) < CALL_THREADS {
             yield_now();
         }
-        await_busy_file_threads();
+        await_full(&pipes);
         Busy {
             gate,
             calls,
-            pipe: Some(ends),
+            pipes,
             copies,
             _directory: directory,
         }
@@ -120,12 +123,11 @@ impl Busy {
 
     fn open(&mut self) {
         self.gate.open();
-        let Some(pipe) = self.pipe.take() else {
-            return;
-        };
+        let pipes = std::mem::take(&mut self.pipes);
         std::thread::spawn(move || {
-            let bytes = FILE_THREADS * COPY_BYTES;
-            io::copy(&mut pipe.take(bytes as u64), &mut io::sink()).unwrap();
+            for pipe in pipes {
+                io::copy(&mut pipe.take(COPY_BYTES as u64), &mut io::sink()).unwrap();
+            }
         });
     }
 }
@@ -149,27 +151,15 @@ fn await_queued(count: usize) {
     }
 }
 
-/// Waits until each thread for files waits in its call.
-fn await_busy_file_threads() {
-    // The runtimes of the process share these threads.
-    let runtime = Runtime::builder().driver(Driver::Threads).build().unwrap();
-    let mut before = runtime.metrics().files;
-    loop {
+/// Waits until each pipe is full: the thread that fills it waits in its call until it is read.
+fn await_full(pipes: &[std::fs::File]) {
+    let is_full = |pipe| {
+        let mut asked = [PollFd::new(pipe, PollFlags::OUT)];
+        poll(&mut asked, Some(&Timespec::default())).unwrap() == 0
+    };
+    while !pipes.iter().all(is_full) {
         sleep(SHORT);
-        let files = runtime.metrics().files;
-        if (files.threads, files.idle) == (FILE_THREADS, 0)
-            && files == before
-            && count_sleeping_file_threads() == FILE_THREADS
-        {
-            return;
-        }
-        before = files;
     }
-}
-
-fn count_sleeping_file_threads() -> usize {
-    let sleeps = |stat: &String| stat.contains("(uthread-file") && stat.contains(") S ");
-    stats_of_threads().filter(sleeps).count()
 }
 
 /// Runs the body in a process of its own, in the place, with few threads for blocking calls.
