@@ -10,9 +10,9 @@ pub(super) struct Crate {
     pub(super) features: &'static [&'static str],
     /// True if its thread-locals become fiber-local.
     pub(super) locals: bool,
-    /// False if the column [`OWN_TLS`] is the only one on fibers.
+    /// False if the column [`FIBERS`] is the only one on fibers.
     pub(super) ported: bool,
-    /// Files and folders in which threads become fibers for the column [`OWN_TLS`], and nothing
+    /// Files and folders in which threads become fibers for the column [`FIBERS`], and nothing
     /// else does; none if it is not run there.
     pub(super) threads: &'static [&'static str],
     /// Dependencies to port along with it, from [`DEPENDENCIES`].
@@ -47,7 +47,7 @@ impl Crate {
     pub(super) fn has_driver(&self, driver: &str) -> bool {
         match driver {
             STD => true,
-            OWN_TLS => !self.threads.is_empty(),
+            FIBERS => !self.threads.is_empty(),
             // Our own tests compare what `uthread` prints on each driver.
             _ if self.behind.is_some() => driver == "uring",
             _ => self.ported,
@@ -225,13 +225,13 @@ pub(super) const STD_TESTS: [(&str, &str); 25] = [
 
 /// Columns of the table: the unchanged crate, its port on each driver, and the crate of which only
 /// threads became fibers.
-pub(super) const DRIVERS: [&str; 5] = [STD, "uring", "epoll", "threads", OWN_TLS];
+pub(super) const DRIVERS: [&str; 5] = [STD, "uring", "epoll", "threads", FIBERS];
 
 /// Column of the unchanged crate.
 pub(super) const STD: &str = "std";
 
-/// Column of fibers with thread-local storage of their own, on the driver `uring`.
-pub(super) const OWN_TLS: &str = "own-tls";
+/// Column of the crate of which only threads became fibers, on the driver `uring`.
+pub(super) const FIBERS: &str = "fibers";
 
 /// Time limit of a test: some exchange 100,000 messages without optimization.
 pub(super) const TEST_LIMIT: Duration = Duration::from_secs(60);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::plan::{CRATES, DEPENDENCIES, DRIVERS, Edit, OWN_TLS};
+use super::plan::{CRATES, DEPENDENCIES, DRIVERS, Edit, FIBERS};
 use super::table::{Cell, Table};
 
 const OPENING: &str = "\
@@ -16,8 +16,11 @@ its own process and in a fiber. The column `std` is the crate without porting. `
 `thread_local!` was replaced, too (`--locals`), or dependencies were ported along. The tests of ripgrep are not ported: they run the program
 `rg`, and on a driver `uthread search` in its place.
 
-The column `own-tls` is not a port: only the tests and the threads that they start become fibers, with thread-local storage of their
-own, on the driver `uring`. Locks, channels, thread-locals and calls stay those of `std` and of the crate.
+The column `fibers` is not a port: only the tests and the threads that they start become fibers, on the driver `uring`. Locks,
+channels, thread-locals and calls stay those of `std` and of the crate.
+
+The fibers of `std-tests`, `kanal`, `flume`, `crossbeam-channel` and `parking_lot` are those of the default, of 2026-11-28. In the other
+rows, the columns `uring` and `epoll` are of before, when fibers were lean.
 
 ";
 
@@ -44,7 +47,7 @@ pub(super) fn markdown(table: &Table) -> String {
         let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
     }
     let sums = DRIVERS.map(|driver| {
-        if driver == OWN_TLS {
+        if driver == FIBERS {
             return String::new();
         }
         let ported = CRATES.iter().filter(|it| it.ported && it.behind.is_none());

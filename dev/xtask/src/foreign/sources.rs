@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::cargo::{cargo, executable};
 use super::files::{copy, files, write};
-use super::plan::{CRATES, Crate, DEPENDENCIES, Edit, OWN_TLS, STD, STD_CRATE, STD_SUITE};
+use super::plan::{CRATES, Crate, DEPENDENCIES, Edit, FIBERS, STD, STD_CRATE, STD_SUITE};
 use super::std_tests;
 use crate::kernels::archive::Archive;
 use crate::kernels::tools::output;
@@ -39,7 +39,7 @@ impl Form {
     pub(super) fn on(driver: &str) -> Form {
         match driver {
             STD => Form::Plain,
-            OWN_TLS => Form::Fibers,
+            FIBERS => Form::Fibers,
             _ => Form::Ported,
         }
     }

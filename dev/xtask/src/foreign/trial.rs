@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::thread;
 
-use super::plan::{OWN_TLS, STD, TEST_LIMIT, TRIES};
+use super::plan::{FIBERS, STD, TEST_LIMIT, TRIES};
 use super::programs::Program;
 use super::table::Verdict;
 
@@ -103,7 +103,7 @@ fn once(
     command.env_remove("UTHREAD_LEAN");
     match driver {
         STD => command.env_remove("UTHREAD_DRIVER"),
-        OWN_TLS => command.env("UTHREAD_DRIVER", "uring"),
+        FIBERS => command.env("UTHREAD_DRIVER", "uring"),
         driver => command.env("UTHREAD_DRIVER", driver),
     };
     command.stdin(Stdio::null());
