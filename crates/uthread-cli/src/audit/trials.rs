@@ -67,11 +67,11 @@ mod tests {
                 let rest = row.0.strip_prefix(name);
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
             };
-            // In the default mode, with one worker and with two.
+            // The columns behind those of the default mode: with one worker, and with two.
             let lean = rows
                 .iter()
                 .filter(of_crate)
-                .flat_map(|row| row.1.split(" | ").take(2));
+                .flat_map(|row| row.1.split(" | ").skip(2));
             let lean: Vec<_> = lean.collect();
             let found = match &lean[..] {
                 [] => None,

@@ -21,7 +21,7 @@ const HELP: &str = "\
 Runs published crates, unpatched, inside fibers.
 
 Usage:
-  uthread-crates run USE [--workers N] [--mode lean|own-tls] [--copies N]
+  uthread-crates run USE [--workers N] [--mode default|lean] [--copies N]
   uthread-crates table [--modes MODE,..] [--workers N,..] [--only TEXT,..] [--copies N]
                        [--times N]
   uthread-crates list
@@ -31,7 +31,7 @@ in Markdown; `--only` selects the uses whose name contains one of the texts. `li
 several times at once, in one runtime: each copy has a fiber that is stuck. `--times` repeats each trial until it fails, at
 most N times; the table shows in which run it failed.
 
-Exit codes: 0 success, 1 a use failed (for `table`: one with own thread-local storage), 2 wrong arguments.";
+Exit codes: 0 success, 1 a use failed (for `table`: one in the default mode), 2 wrong arguments.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
 fn run(arguments: &[String]) -> Result<bool, String> {
     let (name, options) = arguments.split_first().ok_or(HELP)?;
     let item = uses::find(name).ok_or_else(|| format!("there is no use `{name}`: see `list`"))?;
-    let (mut mode, mut workers, mut copies) = (Mode::OwnTls, 2, 1);
+    let (mut mode, mut workers, mut copies) = (Mode::Default, 2, 1);
     for (option, value) in pairs(options)? {
         match option {
             "--mode" => mode = value.parse()?,

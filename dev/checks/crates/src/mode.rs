@@ -8,27 +8,27 @@ use uthread::runtime::{Builder, Runtime};
 /// A mode of the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
+    /// A fiber has thread-local storage of its own.
+    Default,
     /// A fiber shares its thread-local storage with the worker's other fibers.
     Lean,
-    /// The default: a fiber has thread-local storage of its own.
-    OwnTls,
 }
 
 impl Mode {
-    pub(crate) const ALL: [Mode; 2] = [Mode::Lean, Mode::OwnTls];
+    pub(crate) const ALL: [Mode; 2] = [Mode::Default, Mode::Lean];
 
     /// Returns the builder of a runtime in this mode.
     pub(crate) fn builder(self) -> Builder {
         match self {
+            Mode::Default => Runtime::builder(),
             Mode::Lean => Runtime::builder().lean(),
-            Mode::OwnTls => Runtime::builder(),
         }
     }
 
     fn name(self) -> &'static str {
         match self {
+            Mode::Default => "default",
             Mode::Lean => "lean",
-            Mode::OwnTls => "own-tls",
         }
     }
 }
@@ -45,6 +45,6 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Mode, String> {
         let mut all = Mode::ALL.into_iter();
         all.find(|mode| mode.name() == text)
-            .ok_or_else(|| format!("`{text}` is not a mode: choose lean or own-tls"))
+            .ok_or_else(|| format!("`{text}` is not a mode: choose default or lean"))
     }
 }

@@ -43,11 +43,14 @@ struct Server {
     signal: &'static str,
 }
 
-/// Starts a server unless a parent has. The message of an error says what is missing.
+/// Starts a server unless a parent or an earlier use has, whose handle must still be there. The
+/// message of an error says what is missing.
 pub(crate) fn provide(service: Service) -> Result<Handle, String> {
     let directory = service.slot();
     if let Some(parent) = env::var_os(service.variable()) {
         directory.get_or_init(|| parent.into());
+    }
+    if directory.get().is_some() {
         return Ok(Handle { _server: None });
     }
     let failed = |error: io::Error| format!("{service:?} did not start: {error}");

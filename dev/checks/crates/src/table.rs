@@ -54,13 +54,15 @@ struct Trials {
     runs: usize,
 }
 
-/// Runs the trials of a plan and prints the table. Returns `true` if all trials with own
-/// thread-local storage end right.
+/// Runs the trials of a plan and prints the table. Returns `true` if all trials in the
+/// default mode end right.
 pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
     let mut reasons = Vec::new();
     let mut counts = vec![0; plan.columns().count()];
     let mut total = 0;
     let mut all_right = true;
+    // Kept until all trials have ended, as several uses share a server.
+    let mut running = Vec::new();
     for group in Group::ALL {
         let items = plan.uses.iter().filter(|item| item.group == group);
         if items.clone().next().is_none() {
@@ -69,15 +71,14 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
         println!("| {} |{}", group.title(), plan.heading());
         println!("| --- |{}", " --- |".repeat(counts.len()));
         for item in items {
-            // Kept until the trials of the use have ended.
-            let _service = match item.service.map(services::provide).transpose() {
-                Ok(service) => service,
+            match item.service.map(services::provide).transpose() {
+                Ok(service) => running.extend(service),
                 Err(absent) => {
                     println!("| {} |{}", item.name, " not run |".repeat(counts.len()));
                     reasons.push(format!("{}: {absent}", item.name));
                     continue;
                 }
-            };
+            }
             total += 1;
             print!("| {} |", item.name);
             let all_trials = plan.row(item).map_err(|error| error.to_string())?;
@@ -88,7 +89,7 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
                 print!(" {} |", trials.cell());
                 let verdict = trials.worst;
                 *count += usize::from(verdict.is_right());
-                all_right &= verdict.is_right() || mode != Mode::OwnTls;
+                all_right &= verdict.is_right() || mode != Mode::Default;
                 if let Some(reason) = verdict.reason() {
                     let columns = failures.entry(reason).or_default();
                     columns.push(format!("{mode} {workers}"));
