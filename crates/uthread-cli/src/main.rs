@@ -28,6 +28,8 @@ mod targets;
 mod audit;
 mod completions;
 mod doctor;
+#[cfg(target_arch = "x86_64")]
+mod dump;
 mod echo;
 mod iobench;
 mod load;
@@ -58,6 +60,8 @@ fn main() -> ExitCode {
         Command::Model(options) => model::run(&options),
         Command::Port(args) => port::run(&args),
         Command::Audit(args) => audit::run(&args),
+        #[cfg(target_arch = "x86_64")]
+        Command::Dump(args) => dump::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { command } => man::run(command.as_deref()),

@@ -155,6 +155,8 @@ mod tls;
 mod atomic;
 mod forked;
 mod priorities;
+#[doc(hidden)]
+pub mod root;
 
 #[cfg(test)]
 mod simulation;

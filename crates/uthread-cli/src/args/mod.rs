@@ -79,6 +79,9 @@ pub(crate) enum Command {
     Port(PortArgs),
     /// Find the dependencies of a program that block a fiber's worker
     Audit(AuditArgs),
+    /// Show the fibers of a running program, from outside
+    #[cfg(target_arch = "x86_64")]
+    Dump(DumpArgs),
     /// Check what this machine supports, and print remedies
     Doctor(DoctorArgs),
     /// Print shell completions (try: uthread completions fish | source)
@@ -454,6 +457,35 @@ pub(crate) struct AuditArgs {
     /// Folder of a package or workspace
     #[arg(default_value = ".", value_name = "FOLDER")]
     pub(crate) path: PathBuf,
+}
+
+#[cfg(target_arch = "x86_64")]
+const DUMP_NOTES: &str = "\
+The process need not have been built or started for this. It is stopped while what its fibers \
+use of their stacks is copied. Its fibers are grouped by equal backtraces, the largest group \
+first. Lines need line tables (debug = \"line-tables-only\" in the profile). x86-64 only.
+
+Exit codes:
+  0 success
+  1 the fibers cannot be read
+  2 wrong usage";
+
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug, Args)]
+#[command(after_help = DUMP_NOTES)]
+pub(crate) struct DumpArgs {
+    /// Id of the process
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) pid: i32,
+    /// Only fibers whose name contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) name: Option<String>,
+    /// Only fibers in a function whose name contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) waiting_on: Option<String>,
+    /// Print every fiber as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 const DOCTOR_NOTES: &str = "\

@@ -241,6 +241,10 @@ impl Program {
         1024 * kib.parse::<usize>().unwrap()
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn terminate(&self) {
         self.signal(Signal::TERM);
     }

@@ -7,6 +7,7 @@ mod restrict;
 
 mod audit;
 mod doctor;
+mod dump;
 mod echo;
 mod iobench;
 mod load;

@@ -4,6 +4,8 @@
     reason = "hot paths, whose instructions are counted"
 )]
 
+pub(super) mod layout;
+
 use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::mem::{self, MaybeUninit};
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -18,10 +20,12 @@ use super::destination::{self, Destination};
 use super::lazy_box::LazyBox;
 use super::limits::Limits;
 use super::locals::Locals;
+use super::pause::Pause;
 use super::reference::{FiberRef, Functions};
 use super::runner::{Exit, Runner};
 use super::wake::WakeToken;
 use super::{Payload, Scheduler};
+use crate::root::Reason;
 use crate::stack::{Stack, cache};
 use crate::tls;
 use crate::tls::claim::Named;
@@ -38,26 +42,6 @@ const SWITCH_BYTES_MAX: usize = 1024;
 
 /// The second visit of a suspended fiber returns what it does not use. Later ones do nothing.
 const VISITS_MAX: usize = 2;
-
-/// The reason why a fiber has switched to its worker's loop, which acts on it once the fiber has
-/// left its stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pause {
-    /// The fiber is queued behind the others that can run.
-    Yielded,
-    /// The fiber has used up its turn by calls that have completed at once, and is queued behind
-    /// the others that can run.
-    Spent,
-    /// The fiber waits for [`wake`](super::wake).
-    Parked,
-    /// The fiber waits for the completion of the operation that it has given to the driver.
-    Submitted,
-    /// The fiber has run without its worker, which was taken from it, and is to be handed back to
-    /// that.
-    Alone,
-    /// The fiber is never resumed: its stack and everything on it is leaked.
-    Abandoned,
-}
 
 /// Completes the outcome of a fiber. Called once, while there is a reference to the fiber.
 pub(crate) struct Finish {
@@ -100,6 +84,8 @@ pub(crate) struct Control {
     pub(crate) live_index: Cell<u32>,
     /// The index of the fiber among the children of its scope.
     pub(super) index_in_scope: Cell<u32>,
+    /// Why it has left its stack, for a debugger.
+    reason: Cell<Reason>,
 }
 
 // There may be a million. The sanitizer keeps more data per stack.
@@ -213,6 +199,7 @@ impl Control {
             home: Cell::default(),
             live_index: Cell::default(),
             index_in_scope: Cell::default(),
+            reason: Cell::new(Reason::Ready),
         }
     }
 
@@ -512,6 +499,12 @@ impl Control {
         self.switch.record.set(Some(record));
     }
 
+    /// Stores the result of the fiber's operation, which has completed.
+    pub(crate) fn complete_operation(&self, result: OperationResult) {
+        self.operation_result.set(result);
+        self.reason.set(Reason::Ready);
+    }
+
     /// Takes the runner of a fiber that has ended.
     pub(crate) fn take_runner(&self) -> Runner {
         self.switch.record.set(None);
@@ -528,6 +521,7 @@ impl Control {
         self.switch
             .left_off
             .set(NonZeroUsize::new(address_below_caller()));
+        self.reason.set(pause.reason());
         // SAFETY: the fiber is running, so it has stored its exit.
         let exit = unsafe { self.switch.exit.get().unwrap_unchecked() };
         // SAFETY: the fiber is running, so its exit is alive.

@@ -16,6 +16,7 @@
     reason = "hot paths, whose instructions are counted"
 )]
 
+use std::mem::offset_of;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::{hint, io};
@@ -54,6 +55,10 @@ struct Block {
     /// `true` if no other fiber may use the block: the C library has to end its thread.
     is_used_up: bool,
 }
+
+/// Where a debugger finds the extent of the stack and the fiber, from the top of a stack.
+pub(super) const EXTENT_AT: usize = offset_of!(Top, extent);
+pub(super) const FIBER_AT: usize = offset_of!(Top, fiber);
 
 const _: () = assert!(size_of::<Top>() <= TOP_BYTES && align_of::<Top>() <= align_of::<usize>());
 

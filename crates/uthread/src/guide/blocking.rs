@@ -13,6 +13,7 @@
 //! [`Stall`]: crate::runtime::Stall
 //! [items]: super::items
 //! [contents]: super
+//! [hangs]: super::hangs
 
 // The links above come first, and so take the place of those in the text, which lead to files.
 #![doc = include_str!("blocking.md")]

@@ -23,9 +23,9 @@
 //! [`catch_unwind`]: std::panic::catch_unwind
 //! [`shield`]: crate::shield
 //! [`thread::is_cancelled`]: crate::thread::is_cancelled
-//! [blocking]: super::blocking
 //! [contents]: super
 //! [fault_tolerance]: super::fault_tolerance
+//! [hangs]: super::hangs
 
 // The links above come first, and so take the place of those in the text, which lead to files.
 #![doc = include_str!("cancellation.md")]

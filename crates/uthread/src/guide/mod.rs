@@ -9,6 +9,7 @@
 //! [`porting`]: porting
 //! [`items`]: items
 //! [`blocking`]: blocking
+//! [`hangs`]: hangs
 //! [`cancellation`]: cancellation
 //! [`fault_tolerance`]: fault_tolerance
 //! [`production`]: production
@@ -39,6 +40,8 @@ pub mod porting;
 pub mod items;
 
 pub mod blocking;
+
+pub mod hangs;
 
 pub mod cancellation;
 

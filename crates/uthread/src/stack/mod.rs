@@ -83,6 +83,7 @@ impl Stack {
 
 /// The address range of a stack; empty by default.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
 pub(crate) struct Extent {
     limit: usize,
     end: usize,

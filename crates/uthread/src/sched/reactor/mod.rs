@@ -92,6 +92,11 @@ impl Reactor {
         &self.live
     }
 
+    /// Returns the list of fibers, for a debugger.
+    pub(in crate::sched) fn list(&self) -> &Vec<FiberRef> {
+        &self.live
+    }
+
     /// Returns the token of the operation that is begun next.
     #[inline]
     pub(crate) fn next_token(&self) -> Token {

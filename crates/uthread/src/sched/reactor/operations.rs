@@ -190,7 +190,7 @@ impl Operations {
                 } else {
                     OperationResult(result)
                 };
-                fiber.control().operation_result.set(result);
+                fiber.control().complete_operation(result);
                 (Woken::Resumed(*fiber), false)
             }
             Recipient::Sink(sink) => {

@@ -14,9 +14,11 @@
 //! | [`delays`] | how long its ready fibers wait |
 //! | [`gauge`] | numbers that a worker lets others read |
 //! | [`counters`] | the counts of a worker |
+//! | [`debugger`] | the workers of the process, where a debugger finds them |
 
 pub(crate) mod abandonment;
 pub(crate) mod counters;
+pub(in crate::sched) mod debugger;
 pub(in crate::sched) mod dedicated;
 pub(crate) mod delays;
 mod gauge;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::{AbortOnUnwind, Worker, current};
 use crate::driver::native::blocked::Task;
 use crate::fiber::{Kept, Started};
+use crate::sched::shared::debugger;
 use crate::sched::shared::handover::Moved;
 use crate::sched::shared::{Mail, Shared};
 
@@ -19,6 +20,8 @@ use crate::sched::shared::{Mail, Shared};
 pub(crate) fn run(worker: Worker) {
     let shared = Arc::clone(&worker.queues.shared);
     let worker = NonNull::from(Box::leak(Box::new(worker)));
+    // SAFETY: the worker was created here, and does not run yet.
+    unsafe { worker.as_ref() }.show_to_debugger();
     let kept = Kept::default();
     // SAFETY: the worker was created here.
     unsafe { run_worker(&shared, worker, &kept) };
@@ -52,8 +55,11 @@ unsafe fn run_worker(shared: &Shared, worker: NonNull<Worker>, kept: &Kept) {
     // SAFETY: by the caller's contract. After it was taken, nothing accesses it.
     let alone = unsafe { worker.as_ref() }.run(kept);
     match alone {
-        // SAFETY: it has ended, and only this thread has it.
-        None => drop(unsafe { Box::from_raw(worker.as_ptr()) }),
+        None => {
+            // SAFETY: it has ended, and only this thread has it.
+            let worker = unsafe { Box::from_raw(worker.as_ptr()) };
+            debugger::remove(worker.io.reactor.borrow_mut().list());
+        }
         Some(fiber) => {
             kept.end();
             shared.spares.add_thread();
@@ -65,6 +71,11 @@ unsafe fn run_worker(shared: &Shared, worker: NonNull<Worker>, kept: &Kept) {
 }
 
 impl Worker {
+    fn show_to_debugger(&self) {
+        let (runtime, index) = self.identify();
+        debugger::add(self.io.reactor.borrow_mut().list(), runtime, index);
+    }
+
     /// Runs fibers until the runtime is shut down and nothing is left. Returns the fiber that this
     /// thread ran when the worker was taken: nothing of the worker may be accessed then.
     #[allow(unsafe_code, reason = "lengths without their lifetime")]

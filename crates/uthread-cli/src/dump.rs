@@ -1,0 +1,34 @@
+//! `uthread dump`: the fibers of a running program, from outside.
+
+use std::io::{self, Write};
+
+use uthread_dump::Report;
+
+use crate::args::DumpArgs;
+use crate::exit::Exit;
+use crate::output::{print, tell};
+
+pub(crate) fn run(args: &DumpArgs) -> Exit {
+    let mut report = match uthread_dump::dump(args.pid) {
+        Ok(report) => report,
+        Err(error) => {
+            tell(format_args!("{error:#}"));
+            return Exit::FailedRunning;
+        }
+    };
+    if let Some(text) = &args.name {
+        report.keep_named(text);
+    }
+    if let Some(text) = &args.waiting_on {
+        report.keep_in(text);
+    }
+    print(|out| write_report(out, &report, args.json))
+}
+
+fn write_report(out: &mut dyn Write, report: &Report, json: bool) -> io::Result<()> {
+    if json {
+        serde_json::to_writer_pretty(&mut *out, report)?;
+        return writeln!(out);
+    }
+    write!(out, "{report}")
+}

@@ -1,0 +1,52 @@
+//! Shows the fibers of a process with uthread, from outside: where each one is, what it waits for,
+//! and where it was spawned. The process need not help, nor be built for it: a release build
+//! without frame pointers will do.
+//!
+//! [`dump`] stops all threads of the process, copies what its fibers use of their stacks, and lets
+//! it continue; then it unwinds the copies by the tables that each program has for panics, and
+//! groups the fibers by equal backtraces.
+//!
+//! ```no_run
+//! # fn main() -> anyhow::Result<()> {
+//! let report = uthread_dump::dump(4711)?;
+//! println!("{report}");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! x86-64 only.
+
+#![forbid(unsafe_code)]
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod fibers;
+mod memory;
+mod model;
+mod modules;
+mod origins;
+mod process;
+mod report;
+
+use anyhow::Result;
+
+pub use model::{Frame, State};
+pub use report::{Group, Member, Report};
+
+use modules::Modules;
+use process::Process;
+
+/// Returns the fibers of a process.
+///
+/// # Errors
+///
+/// There is no such process; it may not be traced, by `ptrace(2)`; it does not use the library, or
+/// another version of it.
+pub fn dump(pid: i32) -> Result<Report> {
+    let modules = Modules::of(process::mappings(pid)?);
+    let process = Process::stop(pid)?;
+    let copied = fibers::read(&process, &modules)?;
+    let stopped = process.resume();
+    let mut report = Report::new(pid, copied, &modules);
+    report.set_stopped(stopped);
+    Ok(report)
+}

@@ -1,0 +1,249 @@
+//! What is reported of the fibers of a process: groups of equal backtraces.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::fibers::{Copied, Fiber};
+use crate::model::{Frame, State};
+use crate::modules::{Backtrace, Cache, Modules};
+use crate::origins::Origins;
+
+/// Maximum number of ids, names and places that stand beside a group.
+const EXAMPLES_MAX: usize = 5;
+
+/// The fibers of a process at one time.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The id of the process.
+    pub pid: i32,
+    /// The time for which it was stopped, in milliseconds.
+    pub stopped_ms: f64,
+    /// Number of threads of its workers, one number a runtime.
+    pub workers: Vec<usize>,
+    /// The fibers that have the same backtrace and state, the most numerous first.
+    pub groups: Vec<Group>,
+    /// Why fibers are missing, if some are.
+    pub problems: Vec<String>,
+}
+
+/// Fibers with the same backtrace and state.
+#[derive(Debug, Serialize)]
+pub struct Group {
+    /// What they do.
+    pub state: State,
+    /// Where they are, the innermost function first.
+    pub frames: Vec<Frame>,
+    /// `true` if functions are missing at the end.
+    pub is_cut: bool,
+    /// The fibers, by id.
+    pub fibers: Vec<Member>,
+}
+
+/// A fiber of a [`Group`].
+#[derive(Debug, Serialize)]
+pub struct Member {
+    /// Its id, as `uthread::current().id()` shows it.
+    pub id: u64,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Where it was spawned.
+    pub spawned_at: Option<String>,
+    /// The index of its runtime in [`Report::workers`].
+    pub runtime: usize,
+    /// The index of its worker in the runtime.
+    pub worker: u32,
+    /// Number of bytes of its stack in use.
+    pub stack_bytes: u64,
+}
+
+impl Report {
+    /// Unwinds the stacks and groups the fibers.
+    pub(crate) fn new(pid: i32, copied: Copied, modules: &Modules) -> Report {
+        let mut cache = Cache::default();
+        let mut groups: HashMap<(State, Backtrace), Vec<Member>> = HashMap::new();
+        for fiber in copied.fibers {
+            let backtrace = match (fiber.stack.registers, &fiber.stack.copy) {
+                (Some(registers), Some(stack)) => modules.unwind(registers, stack, &mut cache),
+                _ => Backtrace {
+                    is_cut: fiber.state != State::New,
+                    ..Backtrace::default()
+                },
+            };
+            let group = groups.entry((fiber.state, backtrace)).or_default();
+            group.push(Member::of(fiber));
+        }
+        let mut groups: Vec<_> = groups
+            .into_iter()
+            .map(|((state, backtrace), mut fibers)| {
+                fibers.sort_unstable_by_key(|fiber| fiber.id);
+                let (frames, reaches_base) = frames(&backtrace, modules);
+                Group {
+                    state,
+                    frames,
+                    is_cut: backtrace.is_cut && !reaches_base,
+                    fibers,
+                }
+            })
+            .collect();
+        groups.sort_by_key(|group| (usize::MAX - group.fibers.len(), group.fibers[0].id));
+        Report {
+            pid,
+            stopped_ms: 0.0,
+            workers: copied.workers.iter().map(|runtime| runtime.1).collect(),
+            groups,
+            problems: copied.problems,
+        }
+    }
+
+    pub(crate) fn set_stopped(&mut self, (time, moving): (Duration, usize)) {
+        self.stopped_ms = time.as_secs_f64() * 1e3;
+        if moving > 0 {
+            let problem =
+                format!("{moving} threads did not stop: what they ran may have changed meanwhile");
+            self.problems.push(problem);
+        }
+    }
+
+    /// Leaves only the fibers whose name contains this text.
+    pub fn keep_named(&mut self, text: &str) {
+        let is_kept = |fiber: &Member| {
+            fiber
+                .name
+                .as_deref()
+                .is_some_and(|name| name.contains(text))
+        };
+        for group in &mut self.groups {
+            group.fibers.retain(is_kept);
+        }
+        self.groups.retain(|group| !group.fibers.is_empty());
+    }
+
+    /// Leaves only the fibers that are in a function whose name contains this text.
+    pub fn keep_in(&mut self, text: &str) {
+        let is_kept = |group: &Group| {
+            group
+                .frames
+                .iter()
+                .any(|frame| frame.function.contains(text))
+        };
+        self.groups.retain(is_kept);
+    }
+
+    /// Returns the number of fibers.
+    #[must_use]
+    pub fn fibers(&self) -> usize {
+        self.groups.iter().map(|group| group.fibers.len()).sum()
+    }
+}
+
+/// Returns the functions of a backtrace that are of interest, from the one of the library that the
+/// program has called to the one that the fiber runs; and `true` if the base of the stack is known.
+fn frames(backtrace: &Backtrace, modules: &Modules) -> (Vec<Frame>, bool) {
+    let mut frames = Vec::new();
+    for address in &backtrace.addresses {
+        modules.name(*address, &mut frames);
+    }
+    let origins = Origins::of(&frames);
+    let base = frames.iter().position(|frame| origins.is_base(frame));
+    frames.truncate(base.unwrap_or(frames.len()));
+    while frames.len() > 1 && frames.last().is_some_and(|frame| origins.is_outer(frame)) {
+        frames.pop();
+    }
+    let inner = frames.iter().take_while(|frame| origins.is_inner(frame));
+    let inner = inner
+        .enumerate()
+        .filter(|(_, frame)| origins.is_of_library(frame));
+    let called = inner.last().map_or(0, |(index, _)| index);
+    frames.drain(..called);
+    frames.iter_mut().for_each(|frame| origins.qualify(frame));
+    (frames, base.is_some())
+}
+
+impl Member {
+    fn of(fiber: Fiber) -> Member {
+        Member {
+            id: fiber.id,
+            name: fiber.name,
+            spawned_at: fiber.spawn_site.map(|site| site.to_string()),
+            runtime: fiber.runtime,
+            worker: fiber.worker,
+            stack_bytes: fiber.stack.used,
+        }
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let workers: usize = self.workers.iter().sum();
+        writeln!(
+            out,
+            "process {}: {} on {}, stopped for {:.1} ms",
+            self.pid,
+            count(self.fibers(), "fiber"),
+            count(workers, "worker"),
+            self.stopped_ms,
+        )?;
+        for group in &self.groups {
+            write!(out, "\n{group}")?;
+        }
+        for problem in &self.problems {
+            write!(out, "\nincomplete: {problem}\n")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Group {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(
+            out,
+            "{}, {}:",
+            count(self.fibers.len(), "fiber"),
+            self.state
+        )?;
+        self.examples(out, "id", |fiber| Some(fiber.id.to_string()))?;
+        self.examples(out, "name", |fiber| fiber.name.clone())?;
+        self.examples(out, "spawned at", |fiber| fiber.spawned_at.clone())?;
+        for frame in &self.frames {
+            write!(out, "    {}", frame.function)?;
+            if let Some(file) = &frame.file {
+                write!(out, "\n        at {file}")?;
+                if let Some(line) = frame.line {
+                    write!(out, ":{line}")?;
+                }
+            }
+            writeln!(out)?;
+        }
+        if self.is_cut {
+            writeln!(out, "    (the rest of the stack cannot be unwound)")?;
+        }
+        Ok(())
+    }
+}
+
+impl Group {
+    /// Writes a line with some of the different values that its fibers have.
+    fn examples(
+        &self,
+        out: &mut Formatter<'_>,
+        title: &str,
+        value: impl Fn(&Member) -> Option<String>,
+    ) -> fmt::Result {
+        let mut seen = HashSet::new();
+        let values = self.fibers.iter().filter_map(value);
+        let different: Vec<_> = values.filter(|value| seen.insert(value.clone())).collect();
+        let shown = &different[..different.len().min(EXAMPLES_MAX)];
+        match different.len() - shown.len() {
+            _ if shown.is_empty() => Ok(()),
+            0 => writeln!(out, "  {title} {}", shown.join(", ")),
+            more => writeln!(out, "  {title} {} and {more} more", shown.join(", ")),
+        }
+    }
+}
+
+fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}

@@ -1,0 +1,308 @@
+//! The fibers of a process that waits in many ways, seen from outside.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::env;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use uthread::net::{TcpListener, TcpStream, UdpSocket};
+use uthread::sync::{Barrier, Condvar, Mutex, RwLock, Semaphore, mpsc, oneshot, watch};
+use uthread::{Driver, Runtime};
+use uthread_dump::{Group, Report, State};
+
+/// Selects the driver and the kind of fibers of the child, which is this test itself.
+const CHILD: &str = "UTHREAD_DUMP_CHILD";
+
+/// Number of fibers that wait in each way.
+const EACH: usize = 3;
+
+/// A process whose fibers all wait. Ended when it is dropped.
+struct Waiting(Child);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Waiting {
+    fn start(kind: &str) -> Waiting {
+        let child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "waits_in_many_ways", "--nocapture"])
+            .env(CHILD, kind)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut waiting = Waiting(child);
+        let lines = BufReader::new(waiting.0.stdout.take().unwrap()).lines();
+        let mut lines = lines.map_while(Result::ok);
+        assert!(lines.any(|line| line == "all wait"), "the child has ended");
+        waiting
+    }
+
+    fn pid(&self) -> i32 {
+        self.0.id() as i32
+    }
+}
+
+/// Returns the group of fibers with this name.
+#[track_caller]
+fn group<'a>(report: &'a Report, name: &str) -> &'a Group {
+    let is_of = |group: &&Group| {
+        let mut fibers = group.fibers.iter();
+        fibers.any(|fiber| fiber.name.as_deref() == Some(name))
+    };
+    let found: Vec<_> = report.groups.iter().filter(is_of).collect();
+    assert_eq!(found.len(), 1, "{name}\n{report}");
+    found[0]
+}
+
+/// Checks that the fibers with this name are in one group, in this state and in this function.
+#[track_caller]
+fn assert_waits(report: &Report, name: &str, state: State, function: &str) {
+    let group = group(report, name);
+    assert_eq!(group.fibers.len(), EACH, "{name}\n{report}");
+    assert_eq!(group.state, state, "{name}\n{report}");
+    assert!(!group.is_cut, "{name}\n{report}");
+    let calls = |function: &str| {
+        group
+            .frames
+            .iter()
+            .any(|frame| frame.function.contains(function))
+    };
+    assert!(calls(function), "{name}: {function}\n{report}");
+    assert!(
+        calls("fibers::"),
+        "{name}: the function of the program\n{report}"
+    );
+    for fiber in &group.fibers {
+        let site = fiber.spawned_at.as_deref().unwrap();
+        assert!(site.contains("tests/fibers.rs:"), "{site}");
+        assert!(
+            fiber.stack_bytes > 0 && fiber.stack_bytes < 64 * 1024,
+            "{name}: {fiber:?}"
+        );
+    }
+}
+
+fn every_fiber_is_shown(kind: &str) {
+    let waiting = Waiting::start(kind);
+    let report = uthread_dump::dump(waiting.pid()).unwrap();
+    assert_eq!(report.problems, [""; 0], "{report}");
+    for (name, function) in [
+        ("mutex", "Mutex"),
+        ("read-lock", "RwLock"),
+        ("condvar", "Condvar"),
+        ("barrier", "Barrier"),
+        ("semaphore", "Semaphore"),
+        // Inlined, and named where there are line tables.
+        ("receiver", "wait_in_channels"),
+        ("sender", "wait_in_channels"),
+        ("oneshot", "recv"),
+        ("watch", "changed"),
+        ("join", "join"),
+        ("park", "park"),
+        ("sleep", "sleep"),
+        ("scope", "scope"),
+        ("select", "select"),
+    ] {
+        assert_waits(&report, name, State::Parked, function);
+    }
+    for (name, function) in [
+        ("read", "read"),
+        ("accept", "accept"),
+        ("datagram", "recv_from"),
+    ] {
+        assert_waits(&report, name, State::Operation, function);
+    }
+    if kind == "lean" {
+        return;
+    }
+    let computes = group(&report, "computes");
+    assert!(matches!(computes.state, State::Running { .. }), "{report}");
+    let frames = computes.frames.iter();
+    assert!(
+        frames
+            .clone()
+            .any(|frame| frame.function.contains("compute")),
+        "{report}"
+    );
+    // The process goes on.
+    let again = uthread_dump::dump(waiting.pid()).unwrap();
+    assert_eq!(again.fibers(), report.fibers());
+}
+
+#[test]
+fn every_fiber_of_a_ring_is_shown() {
+    every_fiber_is_shown("uring");
+}
+
+#[test]
+fn every_fiber_of_epoll_is_shown() {
+    every_fiber_is_shown("epoll");
+}
+
+#[test]
+fn every_lean_fiber_is_shown() {
+    every_fiber_is_shown("lean");
+}
+
+#[test]
+fn a_process_without_fibers_is_refused() {
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let error = uthread_dump::dump(child.id() as i32).unwrap_err();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(
+        error.to_string().contains("does not use uthread"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_missing_process_is_named() {
+    let error = format!("{:#}", uthread_dump::dump(i32::MAX).unwrap_err());
+    assert!(error.contains(&i32::MAX.to_string()), "{error}");
+}
+
+/// The child: all its fibers wait, but for one that computes.
+#[test]
+fn waits_in_many_ways() {
+    let Ok(kind) = env::var(CHILD) else { return };
+    let builder = Runtime::builder().workers(2);
+    let builder = match &*kind {
+        "epoll" => builder.driver(Driver::Epoll),
+        "lean" => builder.lean(),
+        _ => builder,
+    };
+    // A lean fiber that computes would keep the worker from the others.
+    let computes = kind != "lean";
+    let runtime = builder.build().unwrap();
+    runtime.run(|| wait_in_many_ways(computes));
+}
+
+/// Spawns fibers of this name, which run until the process ends.
+#[track_caller]
+fn spawn_all(name: &str, body: impl Fn() + Send + Sync + Clone + 'static) {
+    for _ in 0..EACH {
+        let builder = uthread::thread::Builder::new().name(name.to_owned());
+        drop(builder.spawn(body.clone()).unwrap());
+    }
+}
+
+#[inline(never)]
+fn compute(begun: &AtomicBool) {
+    begun.store(true, Ordering::SeqCst);
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+fn wait_in_many_ways(computes: bool) {
+    wait_in_locks();
+    wait_in_channels();
+    wait_for_fibers();
+    wait_for_the_kernel();
+    if computes {
+        static BEGUN: AtomicBool = AtomicBool::new(false);
+        let builder = uthread::thread::Builder::new().name("computes".to_owned());
+        drop(builder.spawn(|| compute(&BEGUN)).unwrap());
+        while !BEGUN.load(Ordering::SeqCst) {
+            uthread::yield_now();
+        }
+    }
+    // All others have had their turns.
+    uthread::sleep(Duration::from_millis(200));
+    println!("all wait");
+    uthread::thread::park();
+}
+
+fn wait_in_locks() {
+    let mutex = leak(Mutex::new(()));
+    let lock = leak(RwLock::new(()));
+    std::mem::forget((mutex.lock(), lock.write()));
+    spawn_all("mutex", || drop(mutex.lock()));
+    spawn_all("read-lock", || drop(lock.read()));
+    let (free, condvar) = (leak(Mutex::new(())), leak(Condvar::new()));
+    spawn_all("condvar", || drop(condvar.wait(free.lock().unwrap())));
+    let barrier = leak(Barrier::new(EACH + 1));
+    spawn_all("barrier", || {
+        barrier.wait();
+    });
+    let semaphore = leak(Semaphore::new(0));
+    spawn_all("semaphore", || drop(semaphore.acquire()));
+}
+
+fn wait_in_channels() {
+    spawn_all("receiver", || {
+        let (sender, receiver) = mpsc::channel::<()>();
+        let _sender = leak(sender);
+        let _ = receiver.recv();
+    });
+    spawn_all("sender", || {
+        let (sender, receiver) = mpsc::sync_channel::<()>(1);
+        let _receiver = leak(receiver);
+        sender.send(()).unwrap();
+        let _ = sender.send(());
+    });
+    spawn_all("oneshot", || {
+        let (sender, receiver) = oneshot::channel::<()>();
+        let _sender = leak(sender);
+        let _ = receiver.recv();
+    });
+    spawn_all("watch", || {
+        let (sender, mut receiver) = watch::channel(0);
+        let _sender = leak(sender);
+        let _ = receiver.changed();
+    });
+    spawn_all("select", || {
+        let (sender, receiver) = mpsc::channel::<()>();
+        let _sender = leak(sender);
+        uthread::select! {
+            recv(&receiver) => {},
+            after(Duration::from_secs(3600)) => {},
+        }
+    });
+}
+
+fn wait_for_fibers() {
+    spawn_all("join", || {
+        drop(uthread::spawn(uthread::thread::park).join())
+    });
+    spawn_all("park", || {
+        loop {
+            uthread::thread::park();
+        }
+    });
+    spawn_all("sleep", || uthread::sleep(Duration::from_secs(3600)));
+    spawn_all("scope", || {
+        uthread::scope(|scope| {
+            scope.spawn(uthread::thread::park);
+        });
+    });
+}
+
+fn wait_for_the_kernel() {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listener = leak(TcpListener::bind(any).unwrap());
+    let address = listener.local_addr().unwrap();
+    spawn_all("accept", move || {
+        drop(leak(TcpListener::bind(any).unwrap()).accept())
+    });
+    spawn_all("read", move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let _ = std::io::Read::read(&mut stream, &mut [0]);
+    });
+    spawn_all("datagram", move || {
+        drop(UdpSocket::bind(any).unwrap().recv_from(&mut [0]))
+    });
+}

@@ -1,0 +1,9 @@
+//! [`uthread::timeout`]: crate::timeout
+//! [`Runtime::metrics`]: crate::Runtime::metrics
+//! [`Builder::on_stall`]: crate::runtime::Builder::on_stall
+//! [contents]: super
+//! [blocking]: super::blocking
+//! [cancellation]: super::cancellation
+
+// The links above come first, and so take the place of those in the text, which lead to files.
+#![doc = include_str!("hangs.md")]

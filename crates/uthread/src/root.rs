@@ -1,0 +1,191 @@
+//! Where a debugger finds the fibers of a process, from outside or in a core file.
+//!
+//! The root lies in a section of its own, which has a name also in a stripped program. It leads to
+//! the workers, and each of them to the list of the fibers that it has started, which the reactor
+//! keeps anyway: nothing is recorded for a fiber. The root also says where the fields of a fiber
+//! are, so that a debugger need not be of the same build.
+//!
+//! ```text
+//!   section -> Root -> [Entry] -> Vec<FiberRef> -> Control -> Top of its stack
+//! ```
+
+use std::mem::offset_of;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+
+/// The section of the root. A program with several versions of the library has several roots in it.
+pub const SECTION: &str = "uthread_root";
+
+/// The first bytes of a root.
+pub const MAGIC: [u8; 8] = *b"uthread\0";
+
+/// The version of what follows, including the meaning of each field.
+pub const VERSION: u32 = 1;
+
+/// Where a debugger begins.
+///
+/// ```
+/// use uthread::root::{Entry, Layout, Reason, Root};
+///
+/// // As a debugger reads it, four bytes at a time.
+/// let layout = Layout::from_words(std::array::from_fn(|index| index as u32));
+/// assert_eq!((layout.id, layout.spawn_site), (0, 1));
+/// assert_eq!(Root::LAYOUT_AT + Layout::BYTES, Root::CHANGES_AT);
+/// assert_eq!(size_of::<Entry>(), 3 * size_of::<usize>());
+/// assert_eq!(Reason::Submitted as u8, 2);
+/// ```
+#[derive(Debug)]
+#[repr(C)]
+pub struct Root {
+    magic: [u8; 8],
+    version: u32,
+    /// The size of the root, a multiple of which follows if there are several.
+    bytes: u32,
+    layout: Layout,
+    /// Odd while the table of workers is being replaced.
+    changes: AtomicUsize,
+    entries: AtomicPtr<Entry>,
+    entry_count: AtomicUsize,
+}
+
+/// The offsets of the parts of a root, in bytes.
+impl Root {
+    /// That of the version.
+    pub const VERSION_AT: usize = offset_of!(Root, version);
+    /// That of the size of the root.
+    pub const BYTES_AT: usize = offset_of!(Root, bytes);
+    /// That of the [`Layout`].
+    pub const LAYOUT_AT: usize = offset_of!(Root, layout);
+    /// That of the number of changes, which is odd while one is under way.
+    pub const CHANGES_AT: usize = offset_of!(Root, changes);
+    /// That of the address of the first [`Entry`], and of their number after it.
+    pub const ENTRIES_AT: usize = offset_of!(Root, entries);
+}
+
+/// The offsets of fields in bytes; see the example of [`Root`].
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+#[non_exhaustive]
+pub struct Layout {
+    /// In a fiber: its id, a nonzero `u64`.
+    pub id: u32,
+    /// In a fiber: a pointer to the `Location` of its spawn.
+    pub spawn_site: u32,
+    /// In a fiber: its wake-up token, a byte: 0 it runs or may run, 1 it is parked, 2 it was woken.
+    pub token: u32,
+    /// In a fiber: why it has left its stack, a byte. See [`Reason`].
+    pub reason: u32,
+    /// In a fiber: the pointer to the top of its stack, null before it has started and afterwards.
+    pub top: u32,
+    /// In a fiber: an address close above what it has saved on its stack; null before it has
+    /// suspended for the first time. The two lowest bits are something else's.
+    pub left_off: u32,
+    /// In a fiber: a pointer to its state that few fibers have, or null.
+    pub cold: u32,
+    /// In a fiber: the index of the worker that has started it.
+    pub home: u32,
+    /// In the state that few fibers have: its name, a pointer and a length, or a null pointer.
+    pub name: u32,
+    /// In the top of a stack: the lowest address of the stack, and the end of its memory after it.
+    pub limits: u32,
+    /// In the top of a stack: the fiber.
+    pub fiber: u32,
+    /// The size of a fiber's fields.
+    pub fiber_bytes: u32,
+}
+
+impl Layout {
+    /// The size in bytes.
+    pub const BYTES: usize = size_of::<Layout>();
+
+    /// Returns the layout that consists of these words; see the example of [`Root`].
+    #[must_use]
+    pub fn from_words(words: [u32; Layout::BYTES / 4]) -> Layout {
+        let [
+            id,
+            spawn_site,
+            token,
+            reason,
+            top,
+            left_off,
+            cold,
+            home,
+            name,
+            limits,
+            fiber,
+            fiber_bytes,
+        ] = words;
+        Layout {
+            id,
+            spawn_site,
+            token,
+            reason,
+            top,
+            left_off,
+            cold,
+            home,
+            name,
+            limits,
+            fiber,
+            fiber_bytes,
+        }
+    }
+}
+
+/// Why a fiber has left its stack, as a byte; see the example of [`Root`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It has let others run, or what it waited for has come.
+    Ready = 0,
+    /// It waits to be woken, unless its token says that it was.
+    Parked = 1,
+    /// It waits for an operation of the kernel.
+    Submitted = 2,
+    /// It has run without its worker, and waits for that.
+    Alone = 3,
+    /// It is never resumed.
+    Abandoned = 4,
+}
+
+/// A worker, in a table to which the root leads. It is only read; see the example of [`Root`].
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+#[non_exhaustive]
+pub struct Entry {
+    /// The address of the `Vec` of references to fibers: three words, of which the highest is the
+    /// address of the references, and the lowest their number.
+    pub fibers: usize,
+    /// The address of the state that the workers of a runtime share, which tells runtimes apart.
+    pub runtime: usize,
+    /// Its index in its runtime.
+    pub index: usize,
+}
+
+impl Root {
+    /// Creates the root of no worker.
+    pub(crate) const fn new(layout: Layout) -> Root {
+        Root {
+            magic: MAGIC,
+            version: VERSION,
+            bytes: size_of::<Root>() as u32,
+            layout,
+            changes: AtomicUsize::new(0),
+            entries: AtomicPtr::new(ptr::null_mut()),
+            entry_count: AtomicUsize::new(0),
+        }
+    }
+
+    /// Changes the table of workers, to which this is the only root. A debugger that stops the
+    /// process in between sees that it does.
+    pub(crate) fn change(&self, entries: &mut Vec<Entry>, action: impl FnOnce(&mut Vec<Entry>)) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        action(entries);
+        self.entries.store(entries.as_mut_ptr(), Ordering::Relaxed);
+        self.entry_count.store(entries.len(), Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+}
