@@ -1,6 +1,7 @@
-//! `uthread dump`: the fibers of a running program, from outside.
+//! `uthread dump`: the fibers of a running program, or of a core file, from outside.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use uthread_dump::Report;
 
@@ -9,7 +10,7 @@ use crate::exit::Exit;
 use crate::output::{print, tell};
 
 pub(crate) fn run(args: &DumpArgs) -> Exit {
-    let mut report = match uthread_dump::dump(args.pid) {
+    let mut report = match read(args) {
         Ok(report) => report,
         Err(error) => {
             tell(format_args!("{error:#}"));
@@ -23,6 +24,13 @@ pub(crate) fn run(args: &DumpArgs) -> Exit {
         report.keep_in(text);
     }
     print(|out| write_report(out, &report, args.json))
+}
+
+fn read(args: &DumpArgs) -> anyhow::Result<Report> {
+    match args.target.parse() {
+        Ok(pid) if args.program.is_none() => uthread_dump::dump(pid),
+        _ => uthread_dump::dump_core(Path::new(&args.target), args.program.as_deref()),
+    }
 }
 
 fn write_report(out: &mut dyn Write, report: &Report, json: bool) -> io::Result<()> {

@@ -14,11 +14,14 @@
 //! # }
 //! ```
 //!
+//! [`dump_core`] reads the fibers of a core file instead.
+//!
 //! x86-64 only.
 
 #![forbid(unsafe_code)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod core_file;
 mod fibers;
 mod memory;
 mod model;
@@ -27,11 +30,14 @@ mod origins;
 mod process;
 mod report;
 
+use std::path::Path;
+
 use anyhow::Result;
 
 pub use model::{Frame, State};
 pub use report::{Group, Member, Report};
 
+use core_file::Core;
 use modules::Modules;
 use process::Process;
 
@@ -49,4 +55,18 @@ pub fn dump(pid: i32) -> Result<Report> {
     let mut report = Report::new(pid, copied, &modules);
     report.set_stopped(stopped);
     Ok(report)
+}
+
+/// Returns the fibers of a process that has left a core file. `program` is the file of its program,
+/// if that is not where it was.
+///
+/// # Errors
+///
+/// The core file cannot be read, or is none; the process did not use the library, or another
+/// version of it.
+pub fn dump_core(path: &Path, program: Option<&Path>) -> Result<Report> {
+    let core = Core::open(path, program)?;
+    let modules = Modules::of(core.mappings.clone());
+    let copied = fibers::read(&core, &modules)?;
+    Ok(Report::new(core.pid, copied, &modules))
 }

@@ -19,8 +19,8 @@ const EXAMPLES_MAX: usize = 5;
 pub struct Report {
     /// The id of the process.
     pub pid: i32,
-    /// The time for which it was stopped, in milliseconds.
-    pub stopped_ms: f64,
+    /// The time for which it was stopped, in milliseconds; `None` of a core file.
+    pub stopped_ms: Option<f64>,
     /// Number of threads of its workers, one number a runtime.
     pub workers: Vec<usize>,
     /// The fibers that have the same backtrace and state, the most numerous first.
@@ -91,7 +91,7 @@ impl Report {
         groups.sort_by_key(|group| (usize::MAX - group.fibers.len(), group.fibers[0].id));
         Report {
             pid,
-            stopped_ms: 0.0,
+            stopped_ms: None,
             workers: copied.workers.iter().map(|runtime| runtime.1).collect(),
             groups,
             problems: copied.problems,
@@ -99,7 +99,7 @@ impl Report {
     }
 
     pub(crate) fn set_stopped(&mut self, (time, moving): (Duration, usize)) {
-        self.stopped_ms = time.as_secs_f64() * 1e3;
+        self.stopped_ms = Some(time.as_secs_f64() * 1e3);
         if moving > 0 {
             let problem =
                 format!("{moving} threads did not stop: what they ran may have changed meanwhile");
@@ -178,14 +178,16 @@ impl Member {
 impl Display for Report {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         let workers: usize = self.workers.iter().sum();
-        writeln!(
-            out,
-            "process {}: {} on {}, stopped for {:.1} ms",
-            self.pid,
-            count(self.fibers(), "fiber"),
-            count(workers, "worker"),
-            self.stopped_ms,
-        )?;
+        let fibers = count(self.fibers(), "fiber");
+        let workers = count(workers, "worker");
+        match self.stopped_ms {
+            Some(time) => writeln!(
+                out,
+                "process {}: {fibers} on {workers}, stopped for {time:.1} ms",
+                self.pid
+            )?,
+            None => writeln!(out, "core of process {}: {fibers} on {workers}", self.pid)?,
+        }
         for group in &self.groups {
             write!(out, "\n{group}")?;
         }

@@ -1,13 +1,17 @@
 //! The fibers of a process that waits in many ways, seen from outside.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-use std::env;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use std::{env, fs};
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use uthread::net::{TcpListener, TcpStream, UdpSocket};
 use uthread::sync::{Barrier, Condvar, Mutex, RwLock, Semaphore, mpsc, oneshot, watch};
 use uthread::{Driver, Runtime};
@@ -15,6 +19,9 @@ use uthread_dump::{Group, Report, State};
 
 /// Selects the driver and the kind of fibers of the child, which is this test itself.
 const CHILD: &str = "UTHREAD_DUMP_CHILD";
+
+/// The size that a core file of the child may have: its slabs of stacks, of which few are used.
+const CORE_BYTES_MAX: u64 = 1 << 32;
 
 /// Number of fibers that wait in each way.
 const EACH: usize = 3;
@@ -31,9 +38,15 @@ impl Drop for Waiting {
 
 impl Waiting {
     fn start(kind: &str) -> Waiting {
+        Waiting::start_in(&env::current_dir().unwrap(), kind)
+    }
+
+    /// Starts it in this folder, where it leaves a core file if it is aborted.
+    fn start_in(folder: &Path, kind: &str) -> Waiting {
         let child = Command::new(env::current_exe().unwrap())
             .args(["--exact", "waits_in_many_ways", "--nocapture"])
             .env(CHILD, kind)
+            .current_dir(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -93,6 +106,13 @@ fn assert_waits(report: &Report, name: &str, state: State, function: &str) {
 fn every_fiber_is_shown(kind: &str) {
     let waiting = Waiting::start(kind);
     let report = uthread_dump::dump(waiting.pid()).unwrap();
+    assert_all_wait(&report, kind);
+    // The process goes on.
+    let again = uthread_dump::dump(waiting.pid()).unwrap();
+    assert_eq!(again.fibers(), report.fibers());
+}
+
+fn assert_all_wait(report: &Report, kind: &str) {
     assert_eq!(report.problems, [""; 0], "{report}");
     for (name, function) in [
         ("mutex", "Mutex"),
@@ -111,19 +131,19 @@ fn every_fiber_is_shown(kind: &str) {
         ("scope", "scope"),
         ("select", "select"),
     ] {
-        assert_waits(&report, name, State::Parked, function);
+        assert_waits(report, name, State::Parked, function);
     }
     for (name, function) in [
         ("read", "read"),
         ("accept", "accept"),
         ("datagram", "recv_from"),
     ] {
-        assert_waits(&report, name, State::Operation, function);
+        assert_waits(report, name, State::Operation, function);
     }
     if kind == "lean" {
         return;
     }
-    let computes = group(&report, "computes");
+    let computes = group(report, "computes");
     assert!(matches!(computes.state, State::Running { .. }), "{report}");
     let frames = computes.frames.iter();
     assert!(
@@ -132,9 +152,50 @@ fn every_fiber_is_shown(kind: &str) {
             .any(|frame| frame.function.contains("compute")),
         "{report}"
     );
-    // The process goes on.
-    let again = uthread_dump::dump(waiting.pid()).unwrap();
-    assert_eq!(again.fibers(), report.fibers());
+}
+
+#[test]
+fn every_fiber_of_a_core_file_is_shown() {
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+    let limit = getrlimit(Resource::RLIMIT_CORE).unwrap();
+    if pattern.trim() != "core" || limit.1 < CORE_BYTES_MAX {
+        println!("not tested: this system writes core files elsewhere: {pattern}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut waiting = Waiting::start_in(folder.path(), "uring");
+    let before = uthread_dump::dump(waiting.pid()).unwrap();
+    kill(Pid::from_raw(waiting.pid()), Signal::SIGABRT).unwrap();
+    waiting.0.wait().unwrap();
+
+    let file = fs::read_dir(folder.path())
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
+    let report = uthread_dump::dump_core(&file.path(), None).unwrap();
+    assert_all_wait(&report, "uring");
+    assert_eq!((report.pid, report.fibers()), (before.pid, before.fibers()));
+    let program = env::current_exe().unwrap();
+    let moved = folder.path().join("moved");
+    fs::copy(program, &moved).unwrap();
+    let report = uthread_dump::dump_core(&file.path(), Some(&moved)).unwrap();
+    assert_all_wait(&report, "uring");
+}
+
+#[test]
+fn another_file_is_no_core_file() {
+    let program = env::current_exe().unwrap();
+    let error = uthread_dump::dump_core(&program, None).unwrap_err();
+    assert!(
+        format!("{error:#}").contains("is no core file"),
+        "{error:#}"
+    );
+    let error = uthread_dump::dump_core(Path::new("/dev/null"), None).unwrap_err();
+    assert!(
+        format!("{error:#}").contains("/dev/null is no core file"),
+        "{error:#}"
+    );
 }
 
 #[test]
@@ -174,6 +235,8 @@ fn a_missing_process_is_named() {
 #[test]
 fn waits_in_many_ways() {
     let Ok(kind) = env::var(CHILD) else { return };
+    let (_, limit) = getrlimit(Resource::RLIMIT_CORE).unwrap();
+    setrlimit(Resource::RLIMIT_CORE, limit.min(CORE_BYTES_MAX), limit).unwrap();
     let builder = Runtime::builder().workers(2);
     let builder = match &*kind {
         "epoll" => builder.driver(Driver::Epoll),

@@ -79,7 +79,7 @@ pub(crate) enum Command {
     Port(PortArgs),
     /// Find the dependencies of a program that block a fiber's worker
     Audit(AuditArgs),
-    /// Show the fibers of a running program, from outside
+    /// Show the fibers of a running program, or of a core file
     #[cfg(target_arch = "x86_64")]
     Dump(DumpArgs),
     /// Check what this machine supports, and print remedies
@@ -463,7 +463,8 @@ pub(crate) struct AuditArgs {
 const DUMP_NOTES: &str = "\
 The process need not have been built or started for this. It is stopped while what its fibers \
 use of their stacks is copied. Its fibers are grouped by equal backtraces, the largest group \
-first. Lines need line tables (debug = \"line-tables-only\" in the profile). x86-64 only.
+first. Lines need line tables (debug = \"line-tables-only\" in the profile). A core file is read \
+with the program and the libraries that it names. x86-64 only.
 
 Exit codes:
   0 success
@@ -474,9 +475,12 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = DUMP_NOTES)]
 pub(crate) struct DumpArgs {
-    /// Id of the process
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
-    pub(crate) pid: i32,
+    /// Id of the process, or a core file
+    #[arg(value_name = "PID|CORE")]
+    pub(crate) target: String,
+    /// With a core file: the program, if it is not where it was
+    #[arg(value_name = "PROGRAM")]
+    pub(crate) program: Option<PathBuf>,
     /// Only fibers whose name contains this text
     #[arg(long, value_name = "TEXT")]
     pub(crate) name: Option<String>,
