@@ -1,6 +1,5 @@
 //! Reads the fibers of a process.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 
 use anyhow::{Context as _, Result, bail};
@@ -25,6 +24,12 @@ const SAVED_BYTES: u64 = 24;
 /// Maximum number of bytes of a stack that are read.
 const STACK_BYTES_MAX: u64 = 256 * 1024;
 
+/// The distance up to which the fields of two fibers are copied together.
+const NEAR_BYTES: u64 = 4096;
+
+/// The size of a page of x86-64, of which a guard consists.
+const PAGE: u64 = 4096;
+
 /// Maximum length of a name or a path. Longer ones are no such thing.
 const TEXT_BYTES_MAX: u64 = 4096;
 
@@ -32,15 +37,28 @@ const TEXT_BYTES_MAX: u64 = 4096;
 const FIBERS_MAX: u64 = 1 << 28;
 
 /// The fibers of a process, copied.
+#[derive(Default)]
 pub(crate) struct Copied {
-    pub(crate) fibers: Vec<Fiber>,
+    pub(crate) fibers: Vec<Snapshot>,
     /// Number of workers by runtime.
     pub(crate) workers: Vec<(u64, usize)>,
     /// Why some fibers are missing or incomplete.
     pub(crate) problems: Vec<String>,
 }
 
-/// A fiber, copied.
+/// The memory of a fiber, copied.
+pub(crate) struct Snapshot {
+    layout: Layout,
+    runtime: usize,
+    control: Piece,
+    name: Option<String>,
+    /// Its thread, if it runs.
+    running: Option<(i32, Registers)>,
+    /// The part of its stack that it uses, up to the top.
+    stack: Piece,
+}
+
+/// A fiber.
 pub(crate) struct Fiber {
     pub(crate) id: u64,
     pub(crate) name: Option<String>,
@@ -49,29 +67,20 @@ pub(crate) struct Fiber {
     pub(crate) runtime: usize,
     pub(crate) worker: u32,
     pub(crate) state: State,
-    pub(crate) stack: Stack,
-}
-
-/// Where a fiber left off, and the part of the stack that it uses.
-#[derive(Default)]
-pub(crate) struct Stack {
-    /// `None` if it has not begun, or cannot be read.
+    /// Where it left off. `None` if it has not begun, or if that cannot be found.
     pub(crate) registers: Option<Registers>,
-    pub(crate) copy: Option<Piece>,
-    pub(crate) used: u64,
+    pub(crate) stack: Piece,
+    /// Number of bytes of its stack in use.
+    pub(crate) stack_bytes: u64,
 }
 
-/// Reads the fibers of all versions of the library in a process.
+/// Copies the fibers of all versions of the library in a process, which does not run meanwhile.
 ///
 /// # Errors
 ///
 /// There is none, or it is of a version that is not known, or its list changes right now.
-pub(crate) fn read(memory: &dyn Memory, modules: &Modules) -> Result<Copied> {
-    let mut copied = Copied {
-        fibers: Vec::new(),
-        workers: Vec::new(),
-        problems: Vec::new(),
-    };
+pub(crate) fn copy(memory: &dyn Memory, modules: &Modules) -> Result<Copied> {
+    let mut copied = Copied::default();
     if modules.roots.is_empty() {
         bail!(
             "the process does not use uthread, or a version without the section `{}`",
@@ -91,19 +100,14 @@ pub(crate) fn read(memory: &dyn Memory, modules: &Modules) -> Result<Copied> {
                 );
             }
             at += u64::from(section.half(Root::BYTES_AT as u32).unwrap_or(0).max(8));
-            read_root(memory, modules, &section, &mut copied)?;
+            copy_root(memory, &section, &mut copied)?;
         }
     }
     Ok(copied)
 }
 
-/// Reads what one root leads to.
-fn read_root(
-    memory: &dyn Memory,
-    modules: &Modules,
-    section: &Piece,
-    copied: &mut Copied,
-) -> Result<()> {
+/// Copies what one root leads to.
+fn copy_root(memory: &dyn Memory, section: &Piece, copied: &mut Copied) -> Result<()> {
     let version = section.half(Root::VERSION_AT as u32);
     if version != Some(root::VERSION) {
         bail!(
@@ -144,12 +148,10 @@ fn read_root(
         copied.workers[runtime].1 += 1;
         let list = List {
             memory,
-            modules,
             layout,
             runtime,
-            resumed: RefCell::default(),
         };
-        if list.read(fibers, copied).is_none() {
+        if list.copy(fibers, copied).is_none() {
             let problem = format!(
                 "the fibers of worker {} cannot be read: its list is being changed",
                 word(2)
@@ -163,16 +165,13 @@ fn read_root(
 /// The fibers that a worker has started.
 struct List<'a> {
     memory: &'a dyn Memory,
-    modules: &'a Modules,
     layout: Layout,
     runtime: usize,
-    /// Whether the switch continues at an address.
-    resumed: RefCell<HashMap<u64, bool>>,
 }
 
 impl List<'_> {
-    /// Reads the fibers of a `Vec` of references at this address. Returns `None` if it is none.
-    fn read(&self, vector: u64, copied: &mut Copied) -> Option<()> {
+    /// Copies the fibers of a `Vec` of references at this address. Returns `None` if it is none.
+    fn copy(&self, vector: u64, copied: &mut Copied) -> Option<()> {
         let vector = read_one(self.memory, vector, 24)?;
         let words = [0, 8, 16].map(|offset| vector.word(offset).unwrap_or(0));
         let (references, count) = (words.into_iter().max()?, words.into_iter().min()?);
@@ -183,44 +182,166 @@ impl List<'_> {
             return None;
         }
         let references = read_one(self.memory, references, count as usize * 8)?;
-        let addresses = references.bytes.chunks_exact(8);
-        let addresses =
-            addresses.map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
-        let size = self.layout.fiber_bytes as usize;
-        let mut controls: Vec<_> = addresses.map(|address| Piece::new(address, size)).collect();
-        self.memory.read(&mut controls);
-        let tops = controls.iter().map(|control| {
-            let address = control.word(self.layout.top).unwrap_or(0);
-            Piece::new(
-                address,
-                self.layout.limits.max(self.layout.fiber) as usize + 16,
-            )
-        });
-        let mut tops: Vec<_> = tops.collect();
-        self.memory.read(&mut tops);
-        let before = controls.len();
-        let pairs = controls.into_iter().zip(tops);
-        let consistent: Vec<_> = pairs
-            .filter(|(control, top)| top.word(self.layout.fiber) == Some(control.address))
+        let words = references.bytes.chunks_exact(8);
+        let addresses: Vec<_> = words
+            .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
             .collect();
-        if consistent.len() < before {
-            let lost = before - consistent.len();
-            copied.problems.push(format!(
-                "{lost} fibers start or end right now, and are missing"
-            ));
+        let controls = self.controls(&addresses);
+        let names = self.names(&controls);
+        let stacks = self.stacks(&controls);
+        let threads = self.memory.registers();
+        let mut lost = 0;
+        for ((control, name), stack) in controls.into_iter().zip(names).zip(stacks) {
+            let top = control.word(self.layout.top).unwrap_or(0);
+            let at_top = |offset: u32| stack.word_at(top.wrapping_add(offset.into()));
+            let limits = (at_top(self.layout.limits), at_top(self.layout.limits + 8));
+            let (Some(limit), Some(end)) = limits else {
+                lost += 1;
+                continue;
+            };
+            if at_top(self.layout.fiber) != Some(control.address) {
+                lost += 1;
+                continue;
+            }
+            let is_on = |at: &&(i32, Registers)| (limit..end).contains(&at.1.stack);
+            let running = threads.iter().find(is_on).copied();
+            let deeper = running.and_then(|(_, at)| self.running_stack(at.stack, top));
+            copied.fibers.push(Snapshot {
+                layout: self.layout,
+                runtime: self.runtime,
+                control,
+                name,
+                running,
+                stack: deeper.unwrap_or(stack),
+            });
         }
-        let first = copied.fibers.len();
-        let fibers = consistent.iter().map(|(control, _)| self.fiber(control));
-        copied.fibers.extend(fibers);
-        self.read_names(&consistent, &mut copied.fibers[first..]);
-        self.read_stacks(&consistent, &mut copied.fibers[first..]);
+        if lost > 0 {
+            let problem = format!("{lost} fibers start or end right now, and are missing");
+            copied.problems.push(problem);
+        }
         Some(())
     }
 
-    fn fiber(&self, control: &Piece) -> Fiber {
-        let byte = |offset: u32| control.bytes.get(offset as usize).copied();
-        let left_off = control.word(self.layout.left_off).unwrap_or(0);
-        let state = match (byte(self.layout.reason), byte(self.layout.token)) {
+    /// Copies the fields of fibers, which usually lie side by side.
+    fn controls(&self, addresses: &[u64]) -> Vec<Piece> {
+        let size = self.layout.fiber_bytes as usize;
+        let mut sorted = addresses.to_vec();
+        sorted.sort_unstable();
+        let near = |one: &u64, next: &u64| next - one <= NEAR_BYTES;
+        let runs = sorted.chunk_by(near).map(|run| {
+            let bytes = run[run.len() - 1] - run[0];
+            Piece::new(run[0], bytes as usize + size)
+        });
+        let mut runs: Vec<_> = runs.collect();
+        self.memory.read(&mut runs);
+        let copy = |address: &u64| {
+            let after = runs.partition_point(|run| run.address <= *address);
+            let run = &runs[after - 1];
+            let start = (address - run.address) as usize;
+            let bytes = run.bytes.get(start..start + size);
+            Piece {
+                address: *address,
+                bytes: bytes.unwrap_or_default().to_vec(),
+            }
+        };
+        addresses.iter().map(copy).collect()
+    }
+
+    /// Copies the names of fibers.
+    fn names(&self, controls: &[Piece]) -> Vec<Option<String>> {
+        let name_of = |control: &Piece| {
+            let cold = control.word(self.layout.cold).filter(|cold| *cold != 0)?;
+            let name = read_one(self.memory, cold + u64::from(self.layout.name), 16)?;
+            text(self.memory, name.word(0)?, name.word(8)?)
+        };
+        controls.iter().map(name_of).collect()
+    }
+
+    /// Copies the used parts of the stacks of suspended fibers, and the tops.
+    fn stacks(&self, controls: &[Piece]) -> Vec<Piece> {
+        let stack_of = |control: &Piece| {
+            let top = control.word(self.layout.top).unwrap_or(0);
+            let end = top.wrapping_add(self.top_bytes());
+            let left_off = left_off(control, self.layout);
+            let lowest = left_off.saturating_sub(SAVED_BELOW_MAX);
+            let is_used =
+                left_off != 0 && lowest < top && end.wrapping_sub(lowest) <= STACK_BYTES_MAX;
+            let start = if is_used { lowest } else { top };
+            Piece::new(start, end.wrapping_sub(start) as usize)
+        };
+        let mut stacks: Vec<_> = controls.iter().map(stack_of).collect();
+        self.memory.read(&mut stacks);
+        for (stack, control) in stacks.iter_mut().zip(controls) {
+            if stack.bytes.is_empty() {
+                self.copy_near_guard(stack, control);
+            }
+        }
+        stacks
+    }
+
+    /// Copies the stack of a fiber that has left off close to the guard, which cannot be read.
+    fn copy_near_guard(&self, stack: &mut Piece, control: &Piece) {
+        let top = control.word(self.layout.top).unwrap_or(0);
+        let left_off = left_off(control, self.layout);
+        let page = left_off - left_off % PAGE;
+        if (stack.address..top).contains(&page)
+            && let bytes = top + self.top_bytes() - page
+            && let Some(above) = read_one(self.memory, page, bytes as usize)
+        {
+            *stack = above;
+        }
+    }
+
+    /// Copies the stack of a fiber that runs.
+    fn running_stack(&self, lowest: u64, top: u64) -> Option<Piece> {
+        let bytes = (top + self.top_bytes()).checked_sub(lowest)?;
+        read_one(self.memory, lowest, bytes.min(STACK_BYTES_MAX) as usize)
+    }
+
+    fn top_bytes(&self) -> u64 {
+        u64::from(self.layout.limits.max(self.layout.fiber)) + 16
+    }
+}
+
+/// Returns the mark of a suspended fiber.
+fn left_off(control: &Piece, layout: Layout) -> u64 {
+    control.word(layout.left_off).unwrap_or(0) & !7
+}
+
+/// Copies a text, if it is one.
+fn text(memory: &dyn Memory, address: u64, length: u64) -> Option<String> {
+    if address == 0 || length > TEXT_BYTES_MAX {
+        return None;
+    }
+    String::from_utf8(read_one(memory, address, length as usize)?.bytes).ok()
+}
+
+/// Finds out what the copies say. Reads nothing but constants and code, so that the process may run
+/// meanwhile.
+pub(crate) struct Reader<'a> {
+    memory: &'a dyn Memory,
+    modules: &'a Modules,
+    sites: HashMap<u64, Option<Site>>,
+    /// Whether the switch continues at an address.
+    resumed: HashMap<u64, bool>,
+}
+
+impl Reader<'_> {
+    pub(crate) fn new<'a>(memory: &'a dyn Memory, modules: &'a Modules) -> Reader<'a> {
+        Reader {
+            memory,
+            modules,
+            sites: HashMap::new(),
+            resumed: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn read(&mut self, copy: Snapshot) -> Fiber {
+        let layout = copy.layout;
+        let byte = |offset: u32| copy.control.bytes.get(offset as usize).copied();
+        let left_off = left_off(&copy.control, layout);
+        let state = match (byte(layout.reason), byte(layout.token)) {
+            _ if let Some((thread, _)) = copy.running => State::Running { thread },
             _ if left_off == 0 => State::New,
             (Some(1), Some(1)) => State::Parked,
             (Some(0 | 1), _) => State::Ready,
@@ -229,101 +350,47 @@ impl List<'_> {
             (Some(4), _) => State::Abandoned,
             _ => State::Unknown,
         };
+        let registers = match copy.running {
+            Some((_, registers)) => Some(registers),
+            None if state == State::New => None,
+            None => self.saved(&copy.stack, left_off),
+        };
+        let top = copy.control.word(layout.top).unwrap_or(0);
+        let stack_bytes = registers.map_or(0, |at| top.saturating_sub(at.stack));
+        let site = copy.control.word(layout.spawn_site).unwrap_or(0);
         Fiber {
-            id: control.word(self.layout.id).unwrap_or(0),
-            name: None,
-            spawn_site: None,
-            runtime: self.runtime,
-            worker: control.half(self.layout.home).unwrap_or(0),
+            id: copy.control.word(layout.id).unwrap_or(0),
+            name: copy.name,
+            spawn_site: self.site(site),
+            runtime: copy.runtime,
+            worker: copy.control.half(layout.home).unwrap_or(0),
             state,
-            stack: Stack::default(),
-        }
-    }
-
-    /// Reads names and places of spawns.
-    fn read_names(&self, read: &[(Piece, Piece)], fibers: &mut [Fiber]) {
-        let mut sites: HashMap<u64, Option<Site>> = HashMap::new();
-        for ((control, _), fiber) in read.iter().zip(fibers) {
-            let site = control.word(self.layout.spawn_site).unwrap_or(0);
-            let site = sites.entry(site).or_insert_with(|| self.site(site));
-            fiber.spawn_site.clone_from(site);
-            if let Some(cold @ 1..) = control.word(self.layout.cold) {
-                fiber.name = self.name(cold);
-            }
+            registers,
+            stack: copy.stack,
+            stack_bytes,
         }
     }
 
     /// Reads a `Location`: the pointer and the length of a path, line and column.
-    fn site(&self, address: u64) -> Option<Site> {
-        let location = read_one(self.memory, address, 24)?;
-        let file = self.text(location.word(0)?, location.word(8)?)?;
-        Some(Site {
-            file,
-            line: location.half(16)?,
-            column: location.half(20)?,
-        })
-    }
-
-    fn name(&self, cold: u64) -> Option<String> {
-        let name = read_one(self.memory, cold + u64::from(self.layout.name), 16)?;
-        self.text(name.word(0)?, name.word(8)?)
-    }
-
-    fn text(&self, address: u64, length: u64) -> Option<String> {
-        if address == 0 || length > TEXT_BYTES_MAX {
-            return None;
-        }
-        String::from_utf8(read_one(self.memory, address, length as usize)?.bytes).ok()
-    }
-
-    /// Reads the stacks, and finds which fibers run.
-    fn read_stacks(&self, read: &[(Piece, Piece)], fibers: &mut [Fiber]) {
-        let threads = self.memory.registers();
-        let mut stacks = Vec::with_capacity(fibers.len());
-        for ((control, top), fiber) in read.iter().zip(&mut *fibers) {
-            let limit = top.word(self.layout.limits).unwrap_or(0);
-            let end = top.word(self.layout.limits + 8).unwrap_or(0);
-            let running = threads
-                .iter()
-                .find(|(_, at)| (limit..end).contains(&at.stack));
-            let left_off = control.word(self.layout.left_off).unwrap_or(0) & !7;
-            let lowest = match running {
-                Some((thread, registers)) => {
-                    fiber.state = State::Running { thread: *thread };
-                    fiber.stack.registers = Some(*registers);
-                    registers.stack
-                }
-                None => left_off.saturating_sub(SAVED_BELOW_MAX).max(limit),
-            };
-            fiber.stack.used = top.address.saturating_sub(lowest);
-            let is_read = (limit..top.address).contains(&lowest) && fiber.state != State::New;
-            let length = if is_read {
-                fiber.stack.used.min(STACK_BYTES_MAX)
-            } else {
-                0
-            };
-            stacks.push(Piece::new(lowest, length as usize));
-        }
-        self.memory.read(&mut stacks);
-        for ((control, _), (fiber, copy)) in read.iter().zip(fibers.iter_mut().zip(stacks)) {
-            if fiber.stack.registers.is_none() {
-                let left_off = control.word(self.layout.left_off).unwrap_or(0) & !7;
-                fiber.stack.registers = self.saved(&copy, left_off);
-                if let Some(registers) = fiber.stack.registers {
-                    let top = copy.address + fiber.stack.used;
-                    fiber.stack.used = top.saturating_sub(registers.stack);
-                }
-            }
-            fiber.stack.copy = Some(copy);
-        }
+    fn site(&mut self, address: u64) -> Option<Site> {
+        let memory = self.memory;
+        let read = || {
+            let location = read_one(memory, address, 24)?;
+            Some(Site {
+                file: text(memory, location.word(0)?, location.word(8)?)?,
+                line: location.half(16)?,
+                column: location.half(20)?,
+            })
+        };
+        self.sites.entry(address).or_insert_with(read).clone()
     }
 
     /// Finds the registers that the switch has saved below the mark of a suspended fiber.
-    fn saved(&self, stack: &Piece, left_off: u64) -> Option<Registers> {
+    fn saved(&mut self, stack: &Piece, left_off: u64) -> Option<Registers> {
         let mut at = left_off;
         while at >= stack.address {
             let code = stack.word_at(at)?;
-            if self.modules.has_code(code) && self.is_resumed_at(code) {
+            if self.is_resumed_at(code) {
                 return Some(Registers {
                     instruction: code,
                     stack: at + SAVED_BYTES,
@@ -335,13 +402,12 @@ impl List<'_> {
         None
     }
 
-    fn is_resumed_at(&self, address: u64) -> bool {
+    fn is_resumed_at(&mut self, address: u64) -> bool {
+        if !self.modules.has_code(address) {
+            return false;
+        }
         let read = || read_one(self.memory, address, RESUMED_CODE.len());
         let is_it = || read().is_some_and(|code| code.bytes == RESUMED_CODE);
-        *self
-            .resumed
-            .borrow_mut()
-            .entry(address)
-            .or_insert_with(is_it)
+        *self.resumed.entry(address).or_insert_with(is_it)
     }
 }

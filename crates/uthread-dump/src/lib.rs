@@ -49,10 +49,10 @@ use process::Process;
 /// another version of it.
 pub fn dump(pid: i32) -> Result<Report> {
     let modules = Modules::of(process::mappings(pid)?);
-    let process = Process::stop(pid)?;
-    let copied = fibers::read(&process, &modules)?;
+    let mut process = Process::stop(pid)?;
+    let copied = fibers::copy(&process, &modules)?;
     let stopped = process.resume();
-    let mut report = Report::new(pid, copied, &modules);
+    let mut report = Report::new(pid, copied, &process, &modules);
     report.set_stopped(stopped);
     Ok(report)
 }
@@ -67,6 +67,6 @@ pub fn dump(pid: i32) -> Result<Report> {
 pub fn dump_core(path: &Path, program: Option<&Path>) -> Result<Report> {
     let core = Core::open(path, program)?;
     let modules = Modules::of(core.mappings.clone());
-    let copied = fibers::read(&core, &modules)?;
-    Ok(Report::new(core.pid, copied, &modules))
+    let copied = fibers::copy(&core, &modules)?;
+    Ok(Report::new(core.pid, copied, &core, &modules))
 }

@@ -22,7 +22,8 @@ const STOP_TIME_MAX: Duration = Duration::from_secs(1);
 /// Maximum number of pieces of memory in one system call: the kernel's `UIO_MAXIOV`.
 const PIECES_MAX: usize = 1024;
 
-/// A process whose threads are stopped until this is dropped.
+/// A process whose threads are stopped until they are [resumed](Process::resume), or this is
+/// dropped.
 pub(crate) struct Process {
     pid: Pid,
     stopped_at: Instant,
@@ -140,20 +141,18 @@ impl Process {
 
     /// Lets the threads continue. Returns the time for which they were stopped, and the number of
     /// those that were not.
-    pub(crate) fn resume(self) -> (Duration, usize) {
-        let not_stopped = self.moving.len();
-        let stopped_at = self.stopped_at;
-        drop(self);
-        (stopped_at.elapsed(), not_stopped)
+    pub(crate) fn resume(&mut self) -> (Duration, usize) {
+        for thread in self.threads.drain(..) {
+            // It may have been killed.
+            let _ = ptrace::detach(thread.id, thread.signal);
+        }
+        (self.stopped_at.elapsed(), self.moving.len())
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        for thread in &self.threads {
-            // It may have been killed.
-            let _ = ptrace::detach(thread.id, thread.signal);
-        }
+        self.resume();
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::fibers::{Copied, Fiber};
+use crate::fibers::{Copied, Fiber, Reader};
+use crate::memory::Memory;
 use crate::model::{Frame, State};
 use crate::modules::{Backtrace, Cache, Modules};
 use crate::origins::Origins;
@@ -61,13 +62,15 @@ pub struct Member {
 
 impl Report {
     /// Unwinds the stacks and groups the fibers.
-    pub(crate) fn new(pid: i32, copied: Copied, modules: &Modules) -> Report {
+    pub(crate) fn new(pid: i32, copied: Copied, memory: &dyn Memory, modules: &Modules) -> Report {
+        let mut reader = Reader::new(memory, modules);
         let mut cache = Cache::default();
         let mut groups: HashMap<(State, Backtrace), Vec<Member>> = HashMap::new();
-        for fiber in copied.fibers {
-            let backtrace = match (fiber.stack.registers, &fiber.stack.copy) {
-                (Some(registers), Some(stack)) => modules.unwind(registers, stack, &mut cache),
-                _ => Backtrace {
+        for copy in copied.fibers {
+            let fiber = reader.read(copy);
+            let backtrace = match fiber.registers {
+                Some(registers) => modules.unwind(registers, &fiber.stack, &mut cache),
+                None => Backtrace {
                     is_cut: fiber.state != State::New,
                     ..Backtrace::default()
                 },
@@ -170,7 +173,7 @@ impl Member {
             spawned_at: fiber.spawn_site.map(|site| site.to_string()),
             runtime: fiber.runtime,
             worker: fiber.worker,
-            stack_bytes: fiber.stack.used,
+            stack_bytes: fiber.stack_bytes,
         }
     }
 }
