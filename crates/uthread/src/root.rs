@@ -78,7 +78,7 @@ pub struct Layout {
     /// In a fiber: the pointer to the top of its stack, null before it has started and afterwards.
     pub top: u32,
     /// In a fiber: an address close above what it has saved on its stack; null before it has
-    /// suspended for the first time. The two lowest bits are something else's.
+    /// suspended for the first time. The three lowest bits have another meaning.
     pub left_off: u32,
     /// In a fiber: a pointer to its state that few fibers have, or null.
     pub cold: u32,
