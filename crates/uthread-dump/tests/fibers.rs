@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -25,6 +25,32 @@ const CORE_BYTES_MAX: u64 = 1 << 32;
 
 /// Number of fibers that wait in each way.
 const EACH: usize = 3;
+
+/// The names of fibers that wait for others or for a time, and functions that they are in.
+const PARKED: [(&str, &str); 14] = [
+    ("mutex", "Mutex"),
+    ("read-lock", "RwLock"),
+    ("condvar", "Condvar"),
+    ("barrier", "Barrier"),
+    ("semaphore", "Semaphore"),
+    // Inlined, and named where there are line tables.
+    ("receiver", "wait_in_channels"),
+    ("sender", "wait_in_channels"),
+    ("oneshot", "recv"),
+    ("watch", "changed"),
+    ("join", "join"),
+    ("park", "park"),
+    ("sleep", "sleep"),
+    ("scope", "scope"),
+    ("select", "select"),
+];
+
+/// The same of fibers that wait for an operation.
+const WAITING_FOR_THE_KERNEL: [(&str, &str); 3] = [
+    ("read", "read"),
+    ("accept", "accept"),
+    ("datagram", "recv_from"),
+];
 
 /// A process whose fibers all wait. Ended when it is dropped.
 struct Waiting(Child);
@@ -54,23 +80,54 @@ impl Waiting {
         let mut waiting = Waiting(child);
         let lines = BufReader::new(waiting.0.stdout.take().unwrap()).lines();
         let mut lines = lines.map_while(Result::ok);
-        assert!(lines.any(|line| line == "all wait"), "the child has ended");
+        assert!(
+            lines.any(|line| line == "all are spawned"),
+            "the child has ended"
+        );
         waiting
     }
 
     fn pid(&self) -> i32 {
         self.0.id() as i32
     }
+
+    /// Dumps the fibers once all wait, or as they are when that takes too long.
+    fn dump_waiting(&self, kind: &str) -> Report {
+        let kinds = PARKED.len() + WAITING_FOR_THE_KERNEL.len();
+        // Two kinds have a child each. Then there is the first fiber, and the one that computes.
+        let all = (kinds + 2) * EACH + 1 + usize::from(kind != "lean");
+        let waits = |group: &Group| !matches!(group.state, State::Ready | State::New);
+        // It connects first, which also is an operation.
+        let reads = |group: &Group| is_named(group, "read") && is_in(group, "read");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let report = uthread_dump::dump(self.pid()).unwrap();
+            let all_wait = report.fibers() == all
+                && report.groups.iter().all(waits)
+                && report.groups.iter().any(reads);
+            if all_wait || Instant::now() >= deadline {
+                return report;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn is_named(group: &Group, name: &str) -> bool {
+    let mut fibers = group.fibers.iter();
+    fibers.any(|fiber| fiber.name.as_deref() == Some(name))
+}
+
+fn is_in(group: &Group, function: &str) -> bool {
+    let mut frames = group.frames.iter();
+    frames.any(|frame| frame.function.contains(function))
 }
 
 /// Returns the group of fibers with this name.
 #[track_caller]
 fn group<'a>(report: &'a Report, name: &str) -> &'a Group {
-    let is_of = |group: &&Group| {
-        let mut fibers = group.fibers.iter();
-        fibers.any(|fiber| fiber.name.as_deref() == Some(name))
-    };
-    let found: Vec<_> = report.groups.iter().filter(is_of).collect();
+    let groups = report.groups.iter();
+    let found: Vec<_> = groups.filter(|group| is_named(group, name)).collect();
     assert_eq!(found.len(), 1, "{name}\n{report}");
     found[0]
 }
@@ -82,15 +139,9 @@ fn assert_waits(report: &Report, name: &str, state: State, function: &str) {
     assert_eq!(group.fibers.len(), EACH, "{name}\n{report}");
     assert_eq!(group.state, state, "{name}\n{report}");
     assert!(!group.is_cut, "{name}\n{report}");
-    let calls = |function: &str| {
-        group
-            .frames
-            .iter()
-            .any(|frame| frame.function.contains(function))
-    };
-    assert!(calls(function), "{name}: {function}\n{report}");
+    assert!(is_in(group, function), "{name}: {function}\n{report}");
     assert!(
-        calls("fibers::"),
+        is_in(group, "fibers::"),
         "{name}: the function of the program\n{report}"
     );
     for fiber in &group.fibers {
@@ -105,7 +156,7 @@ fn assert_waits(report: &Report, name: &str, state: State, function: &str) {
 
 fn every_fiber_is_shown(kind: &str) {
     let waiting = Waiting::start(kind);
-    let report = uthread_dump::dump(waiting.pid()).unwrap();
+    let report = waiting.dump_waiting(kind);
     assert_all_wait(&report, kind);
     // The process goes on.
     let again = uthread_dump::dump(waiting.pid()).unwrap();
@@ -114,30 +165,10 @@ fn every_fiber_is_shown(kind: &str) {
 
 fn assert_all_wait(report: &Report, kind: &str) {
     assert_eq!(report.problems, [""; 0], "{report}");
-    for (name, function) in [
-        ("mutex", "Mutex"),
-        ("read-lock", "RwLock"),
-        ("condvar", "Condvar"),
-        ("barrier", "Barrier"),
-        ("semaphore", "Semaphore"),
-        // Inlined, and named where there are line tables.
-        ("receiver", "wait_in_channels"),
-        ("sender", "wait_in_channels"),
-        ("oneshot", "recv"),
-        ("watch", "changed"),
-        ("join", "join"),
-        ("park", "park"),
-        ("sleep", "sleep"),
-        ("scope", "scope"),
-        ("select", "select"),
-    ] {
+    for (name, function) in PARKED {
         assert_waits(report, name, State::Parked, function);
     }
-    for (name, function) in [
-        ("read", "read"),
-        ("accept", "accept"),
-        ("datagram", "recv_from"),
-    ] {
+    for (name, function) in WAITING_FOR_THE_KERNEL {
         assert_waits(report, name, State::Operation, function);
     }
     if kind == "lean" {
@@ -145,13 +176,7 @@ fn assert_all_wait(report: &Report, kind: &str) {
     }
     let computes = group(report, "computes");
     assert!(matches!(computes.state, State::Running { .. }), "{report}");
-    let frames = computes.frames.iter();
-    assert!(
-        frames
-            .clone()
-            .any(|frame| frame.function.contains("compute")),
-        "{report}"
-    );
+    assert!(is_in(computes, "compute"), "{report}");
 }
 
 #[test]
@@ -164,7 +189,7 @@ fn every_fiber_of_a_core_file_is_shown() {
     }
     let folder = tempfile::tempdir().unwrap();
     let mut waiting = Waiting::start_in(folder.path(), "uring");
-    let before = uthread_dump::dump(waiting.pid()).unwrap();
+    let before = waiting.dump_waiting("uring");
     kill(Pid::from_raw(waiting.pid()), Signal::SIGABRT).unwrap();
     waiting.0.wait().unwrap();
 
@@ -283,9 +308,7 @@ fn wait_in_many_ways(computes: bool) {
             uthread::yield_now();
         }
     }
-    // All others have had their turns.
-    uthread::sleep(Duration::from_millis(200));
-    println!("all wait");
+    println!("all are spawned");
     uthread::thread::park();
 }
 
