@@ -12,7 +12,7 @@ use object::elf::{FileHeader64, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, PF_X, PT_LOAD
 use object::read::ReadCache;
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 
-use crate::memory::{Mapping, Memory, Piece, Registers};
+use crate::memory::{Mapping, Memory, Piece, Registers, word};
 
 /// Where `struct elf_prstatus` has the id of the thread, and its registers in the order of `struct
 /// user_regs_struct`.
@@ -203,10 +203,6 @@ fn mappings(note: &[u8]) -> Option<Vec<Mapping>> {
         })
     };
     names.take(count).enumerate().map(read).collect()
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<i32> {

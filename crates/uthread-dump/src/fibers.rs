@@ -1,11 +1,12 @@
 //! Reads the fibers of a process.
 
+use std::array;
 use std::collections::HashMap;
 
 use anyhow::{Context as _, Result, bail};
 use uthread::root::{self, Layout, Root};
 
-use crate::memory::{Memory, Piece, Registers, read_one};
+use crate::memory::{Memory, PAGE, Piece, Registers, read_one, word};
 use crate::model::{Site, State};
 use crate::modules::Modules;
 
@@ -27,11 +28,11 @@ const STACK_BYTES_MAX: u64 = 256 * 1024;
 /// The distance up to which the fields of two fibers are copied together.
 const NEAR_BYTES: u64 = 4096;
 
-/// The size of a page of x86-64, of which a guard consists.
-const PAGE: u64 = 4096;
-
 /// Maximum length of a name or a path. Longer ones are no such thing.
 const TEXT_BYTES_MAX: u64 = 4096;
+
+/// Maximum number of workers of a process. More are no list of workers.
+const WORKERS_MAX: u64 = 1 << 16;
 
 /// Maximum number of live fibers of a worker. More are no list of fibers.
 const FIBERS_MAX: u64 = 1 << 28;
@@ -116,11 +117,11 @@ fn copy_root(memory: &dyn Memory, section: &Piece, copied: &mut Copied) -> Resul
             root::VERSION,
         );
     }
-    let words = section.bytes[Root::LAYOUT_AT..][..Layout::BYTES].chunks_exact(4);
-    let words: Vec<_> = words
-        .map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes")))
-        .collect();
-    let layout = Layout::from_words(words.try_into().expect("as many words"));
+    if section.bytes.len() < size_of::<Root>() {
+        bail!("the section `{}` is cut off", root::SECTION);
+    }
+    let layout_word = |index| section.half((Root::LAYOUT_AT + 4 * index) as u32);
+    let layout = Layout::from_words(array::from_fn(|index| layout_word(index).unwrap_or(0)));
     let changes = section.word(Root::CHANGES_AT as u32).unwrap_or(1);
     if !changes.is_multiple_of(2) {
         bail!("a worker starts or ends right now: try again");
@@ -128,15 +129,16 @@ fn copy_root(memory: &dyn Memory, section: &Piece, copied: &mut Copied) -> Resul
     let entries = section.word(Root::ENTRIES_AT as u32).unwrap_or(0);
     let count = section.word(Root::ENTRIES_AT as u32 + 8).unwrap_or(0);
     let entry_bytes = size_of::<root::Entry>();
+    if count > WORKERS_MAX {
+        bail!("the list of workers makes no sense: is the file that of the process?");
+    }
     if count == 0 {
         return Ok(());
     }
     let table = read_one(memory, entries, count as usize * entry_bytes)
         .context("the list of workers cannot be read")?;
     for entry in table.bytes.chunks_exact(entry_bytes) {
-        let word = |index: usize| {
-            u64::from_ne_bytes(entry[8 * index..][..8].try_into().expect("eight bytes"))
-        };
+        let word = |index: usize| word(entry, 8 * index).unwrap_or(0);
         let (fibers, runtime) = (word(0), word(1));
         let runtime = match copied.workers.iter().position(|known| known.0 == runtime) {
             Some(index) => index,
@@ -183,9 +185,7 @@ impl List<'_> {
         }
         let references = read_one(self.memory, references, count as usize * 8)?;
         let words = references.bytes.chunks_exact(8);
-        let addresses: Vec<_> = words
-            .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
-            .collect();
+        let addresses: Vec<_> = words.filter_map(|bytes| word(bytes, 0)).collect();
         let controls = self.controls(&addresses);
         let names = self.names(&controls);
         let stacks = self.stacks(&controls);
@@ -247,14 +247,29 @@ impl List<'_> {
         addresses.iter().map(copy).collect()
     }
 
-    /// Copies the names of fibers.
+    /// Copies the names of fibers, of which few have one.
     fn names(&self, controls: &[Piece]) -> Vec<Option<String>> {
-        let name_of = |control: &Piece| {
-            let cold = control.word(self.layout.cold).filter(|cold| *cold != 0)?;
-            let name = read_one(self.memory, cold + u64::from(self.layout.name), 16)?;
-            text(self.memory, name.word(0)?, name.word(8)?)
+        let name_of = |control: &Piece| match control.word(self.layout.cold) {
+            None | Some(0) => Piece::new(0, 0),
+            Some(cold) => Piece::new(cold + u64::from(self.layout.name), 16),
         };
-        controls.iter().map(name_of).collect()
+        let mut names: Vec<_> = controls.iter().map(name_of).collect();
+        self.memory.read(&mut names);
+        let text_of = |name: &Piece| match (name.word(0), name.word(8)) {
+            (Some(address @ 1..), Some(length @ ..=TEXT_BYTES_MAX)) => {
+                Piece::new(address, length as usize)
+            }
+            _ => Piece::new(0, 0),
+        };
+        let mut texts: Vec<_> = names.iter().map(text_of).collect();
+        self.memory.read(&mut texts);
+        let texts = texts.into_iter().map(|text| {
+            let is_text = text.address != 0;
+            is_text
+                .then(|| String::from_utf8(text.bytes).ok())
+                .flatten()
+        });
+        texts.collect()
     }
 
     /// Copies the used parts of the stacks of suspended fibers, and the tops.

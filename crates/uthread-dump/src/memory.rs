@@ -3,6 +3,9 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+/// The size of a page of x86-64.
+pub(crate) const PAGE: u64 = 4096;
+
 /// The memory and the threads of a process.
 pub(crate) trait Memory {
     /// Reads pieces of memory. One that cannot be read becomes empty.
@@ -28,8 +31,7 @@ impl Piece {
 
     /// Returns the eight bytes at an offset as a number.
     pub(crate) fn word(&self, offset: u32) -> Option<u64> {
-        let bytes = self.bytes.get(offset as usize..)?.first_chunk()?;
-        Some(u64::from_ne_bytes(*bytes))
+        word(&self.bytes, offset as usize)
     }
 
     /// Returns the four bytes at an offset as a number.
@@ -43,6 +45,11 @@ impl Piece {
         let offset = address.checked_sub(self.address)?;
         self.word(offset.try_into().ok()?)
     }
+}
+
+/// Returns the eight bytes at an offset as a number.
+pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 /// A part of a file in memory.

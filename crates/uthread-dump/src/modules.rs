@@ -12,14 +12,11 @@ use framehop::{ExplicitModuleSectionInfo, MayAllocateDuringUnwind, Module, Unwin
 use object::{File, Object as _, ObjectSection as _, ObjectSegment as _, SegmentFlags};
 use uthread::root;
 
-use crate::memory::{Mapping, Piece, Registers};
+use crate::memory::{Mapping, PAGE, Piece, Registers};
 use crate::model::Frame;
 
 /// Maximum number of frames of a backtrace.
 const FRAMES_MAX: usize = 256;
-
-/// The size of a page of x86-64.
-const PAGE: u64 = 4096;
 
 /// The files of a process.
 pub(crate) struct Modules {

@@ -101,33 +101,21 @@ impl Layout {
     /// Returns the layout that consists of these words; see the example of [`Root`].
     #[must_use]
     pub fn from_words(words: [u32; Layout::BYTES / 4]) -> Layout {
-        let [
-            id,
-            spawn_site,
-            token,
-            reason,
-            top,
-            left_off,
-            cold,
-            home,
-            name,
-            limits,
-            fiber,
-            fiber_bytes,
-        ] = words;
+        let mut words = words.into_iter();
+        let mut next = || words.next().expect("a word for each field");
         Layout {
-            id,
-            spawn_site,
-            token,
-            reason,
-            top,
-            left_off,
-            cold,
-            home,
-            name,
-            limits,
-            fiber,
-            fiber_bytes,
+            id: next(),
+            spawn_site: next(),
+            token: next(),
+            reason: next(),
+            top: next(),
+            left_off: next(),
+            cold: next(),
+            home: next(),
+            name: next(),
+            limits: next(),
+            fiber: next(),
+            fiber_bytes: next(),
         }
     }
 }
