@@ -72,13 +72,11 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            path,
-            line,
-            what,
-            remedy,
-        } = self;
-        write!(out, "{path}:{line}: {what}: {remedy}")
+        write!(
+            out,
+            "{}:{}: {}: {}",
+            self.path, self.line, self.what, self.remedy
+        )
     }
 }
 
@@ -86,25 +84,28 @@ impl fmt::Display for Finding {
 mod tests {
     use super::*;
 
-    /// Expects `check` to accept the files of `good`, and to return findings that start with
-    /// `expected` after the file `fault` has been added, or has replaced the file of that name.
+    /// Expects `check` to accept the files of `good`, and to return one finding after the file of a
+    /// case has been added, or has replaced the file of that name. A case is a path, the text of
+    /// the file, and the start of the finding. Paths are from `folder`, or from the root after `/`.
     pub(super) fn plant(
         check: Check,
+        folder: &str,
         good: &[(&str, &str)],
-        fault: (&str, &str),
-        expected: &[&str],
+        cases: &[(&str, &str, &str)],
     ) {
-        let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
-        let tree = |files: &[(&str, &str)]| Tree::new(files.iter().map(owned).collect());
-        assert_eq!(check(&tree(good)), [], "the good tree has findings");
-        let found = check(&tree(&[good, &[fault]].concat()));
-        let shown: Vec<String> = found.iter().map(Finding::to_string).collect();
-        let matches = |(shown, expected): (&String, &&str)| shown.starts_with(expected);
-        assert_eq!(shown.len(), expected.len(), "{shown:#?}");
-        assert!(
-            shown.iter().zip(expected).all(matches),
-            "found {shown:#?}, expected {expected:#?}"
-        );
+        let path = |path: &str| match path.strip_prefix('/') {
+            Some(path) => path.to_owned(),
+            None => format!("{folder}{path}"),
+        };
+        let file = |(name, text): &(&str, &str)| (path(name), (*text).to_owned());
+        let found = |files: &[(&str, &str)]| check(&Tree::new(files.iter().map(file).collect()));
+        assert_eq!(found(good), [], "the good tree has findings");
+        for (name, text, expected) in cases {
+            let found = found(&[good, &[(name, text)]].concat());
+            let shown: Vec<String> = found.iter().map(Finding::to_string).collect();
+            let is_expected = shown.len() == 1 && shown[0].starts_with(&path(expected));
+            assert!(is_expected, "{shown:#?} instead of {expected}");
+        }
     }
 
     #[test]
@@ -113,11 +114,5 @@ mod tests {
         let findings = findings(&root).expect("the repository can be read");
         let shown: Vec<String> = findings.iter().map(Finding::to_string).collect();
         assert!(shown.is_empty(), "cargo xtask tidy:\n{}", shown.join("\n"));
-    }
-
-    #[test]
-    fn a_finding_shows_place_fault_and_remedy() {
-        let finding = Finding::new("a/b.rs", 7, "this is wrong", "do that");
-        assert_eq!(finding.to_string(), "a/b.rs:7: this is wrong: do that");
     }
 }

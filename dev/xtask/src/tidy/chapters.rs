@@ -61,12 +61,8 @@ fn unlinked(tree: &Tree, module: &str, chapter: &str) -> Vec<Finding> {
         let is_chapter = target.starts_with("super::") || target.starts_with("crate::guide");
         (!is_chapter && !chapter.contains(&format!("\n[{label}]: "))).then(|| {
             let what = format!("the chapter does not define the link [{label}]");
-            Finding::new(
-                module,
-                number,
-                what,
-                "define it at its end, as the page on docs.rs",
-            )
+            let remedy = "define it at its end, as the page on docs.rs";
+            Finding::new(module, number, what, remedy)
         })
     });
     unlinked.collect()
@@ -74,10 +70,8 @@ fn unlinked(tree: &Tree, module: &str, chapter: &str) -> Vec<Finding> {
 
 /// Returns what is between `start` and `end` in the lines that begin with `start`.
 fn names<'a>(text: &'a str, start: &str, end: &str) -> Vec<&'a str> {
-    let lines = text.lines().filter_map(|line| line.strip_prefix(start));
-    lines
-        .filter_map(|rest| Some(rest.split_once(end)?.0))
-        .collect()
+    let name = |line: &'a str| Some(line.strip_prefix(start)?.split_once(end)?.0);
+    text.lines().filter_map(name).collect()
 }
 
 /// Returns the last line of the chapter between two others.
@@ -97,44 +91,24 @@ mod tests {
 
     #[test]
     fn each_fault_of_the_guide_is_found() {
+        let first = "[last]: last.md#a\n\n[Contents][contents] | [Next: last][last]\n";
+        let last = "[Previous: first one][first_one] | [Contents][contents]\n";
         let good = [
             ("mod.rs", "pub mod first_one;\n\npub mod last;\n"),
             ("README.md", "- [`first_one`]: a.\n- [`last`]: b.\n"),
-            (
-                "first_one.md",
-                "[last]: last.md#a\n\n[Contents][contents] | [Next: last][last]\n",
-            ),
+            ("first_one.md", first),
             ("first_one.rs", "//! [last]: super::last#a\n"),
-            (
-                "last.md",
-                "[Previous: first one][first_one] | [Contents][contents]\n",
-            ),
+            ("last.md", last),
         ];
-        let good = good.map(|(file, text)| (&*format!("{GUIDE}{file}").leak(), text));
-        for (file, text, fault) in [
-            (
-                "README.md",
-                "- [`last`]: b.\n- [`first_one`]: a.",
-                "README.md:1: the contents are not",
-            ),
-            (
-                "last.md",
-                "B.\n",
-                "last.md:1: the last line is not `[Previous: first one][first_one]",
-            ),
-            (
-                "first_one.rs",
-                "//! [a]: super::last",
-                "first_one.md:1: crates/uthread/src/guide/first",
-            ),
-            (
-                "first_one.rs",
-                "//! [last]: super::last\n//! [`spawn`]: crate::spawn\n",
-                "first_one.rs:2: the chapter does not define the link [`spawn`]",
-            ),
-        ] {
-            let (path, fault) = (format!("{GUIDE}{file}"), format!("{GUIDE}{fault}"));
-            plant(check, &good, (&path, text), &[&fault]);
-        }
+        let reversed = "- [`last`]: b.\n- [`first_one`]: a.";
+        let more = "//! [last]: super::last\n//! [`spawn`]: crate::spawn\n";
+        #[rustfmt::skip]
+        let cases = [
+            ("README.md", reversed, "README.md:1: the contents are not"),
+            ("last.md", "B.\n", "last.md:1: the last line is not `[Previous: first one]["),
+            ("first_one.rs", "//! [a]: super::last", "first_one.md:1: crates/uthread/src/guide/f"),
+            ("first_one.rs", more, "first_one.rs:2: the chapter does not define the link [`s"),
+        ];
+        plant(check, GUIDE, &good, &cases);
     }
 }

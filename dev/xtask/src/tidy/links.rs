@@ -10,31 +10,20 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in tree.files().filter(|(path, _)| path.ends_with(".md")) {
         for (event, range) in Parser::new(text).into_offset_iter() {
-            if let Event::Code(code) = &event
-                && !leads_to_module(tree, code)
-            {
-                let what = format!("`{code}` is no module");
-                let line = line_at(text, range.start);
-                findings.push(Finding::new(path, line, what, "correct the path"));
-            }
-            let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event
-            else {
-                continue;
+            let (what, remedy) = match event {
+                Event::Code(code) if !leads_to_module(tree, &code) => {
+                    (format!("`{code}` is no module"), "correct the path")
+                }
+                Event::Start(Tag::Link { dest_url: to, .. } | Tag::Image { dest_url: to, .. })
+                    if !leads_to_file(tree, path, &to) =>
+                {
+                    let what = format!("the link to {to} leads nowhere");
+                    (what, "correct it or write the file")
+                }
+                _ => continue,
             };
-            let target = dest_url.split('#').next().unwrap_or_default();
-            if !target.is_empty()
-                && !is_url(&dest_url)
-                && !resolve(path, target).is_some_and(|found| tree.exists(&found))
-            {
-                let line = line_at(text, range.start);
-                let what = format!("the link to {target} leads nowhere");
-                findings.push(Finding::new(
-                    path,
-                    line,
-                    what,
-                    "correct it or write the file",
-                ));
-            }
+            let line = line_at(text, range.start);
+            findings.push(Finding::new(path, line, what, remedy));
         }
     }
     findings
@@ -61,8 +50,11 @@ fn leads_to_module(tree: &Tree, code: &str) -> bool {
     exists(&segments) || module.len() > 1 && exists(module)
 }
 
-fn is_url(target: &str) -> bool {
-    target.contains("://") || target.starts_with("mailto:")
+/// Returns `false` if this is a relative link in the file `from` to a file that does not exist.
+fn leads_to_file(tree: &Tree, from: &str, link: &str) -> bool {
+    let target = link.split('#').next().unwrap_or_default();
+    let is_url = target.contains("://") || target.starts_with("mailto:");
+    is_url || target.is_empty() || resolve(from, target).is_some_and(|path| tree.exists(&path))
 }
 
 /// Resolves the link `target` in the file `from` to a path from the root; `None` outside the
@@ -95,16 +87,13 @@ mod tests {
             ("docs/c.md", page),
             ("crates/uthread/src/sched/idle.rs", ""),
         ];
-        for (text, fault) in [
-            (
-                "[x](docs/c.md)\n[y](docs/y.md)",
-                "2: the link to docs/y.md leads",
-            ),
-            ("A text [y].\n\n[y]: y.md\n", "1: the link to y.md leads"),
-            ("[x](../a.md)", "1: the link to ../a.md leads"),
-            ("\n`sched::sleep`\n", "2: `sched::sleep` is no module"),
-        ] {
-            plant(check, &good, ("a.md", text), &[&format!("a.md:{fault}")]);
-        }
+        #[rustfmt::skip]
+        let cases = [
+            ("a.md", "[x](docs/c.md)\n[y](docs/y.md)", "a.md:2: the link to docs/y.md leads"),
+            ("a.md", "A text [y].\n\n[y]: y.md\n", "a.md:1: the link to y.md leads"),
+            ("a.md", "[x](../a.md)", "a.md:1: the link to ../a.md leads"),
+            ("a.md", "\n`sched::sleep`\n", "a.md:2: `sched::sleep` is no module"),
+        ];
+        plant(check, "", &good, &cases);
     }
 }

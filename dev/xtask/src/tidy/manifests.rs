@@ -163,12 +163,8 @@ impl<'a> Manifest<'a> {
             }
             if packages.get(name).is_some_and(|part| !part.is_public()) {
                 let what = format!("a published package depends on {name}, which is not");
-                out.push(Finding::new(
-                    self.path,
-                    part.line,
-                    what,
-                    "publish both or none",
-                ));
+                let remedy = "publish both or none";
+                out.push(Finding::new(self.path, part.line, what, remedy));
             }
         }
     }
@@ -202,68 +198,45 @@ theirs = "1"
 private = { path = "../private" }
 "#;
 
-    /// Plants a file in a tree of two published packages and a private one.
-    #[track_caller]
-    fn plant_file(path: &str, text: &str, fault: &str) {
-        let part = OURS.replace("\"ours\"", "\"part\"");
-        let part = part.split("part = {").next().expect("it depends on itself");
-        let mut good = vec![
-            ("ours/Cargo.toml", OURS),
-            ("part/Cargo.toml", part),
-            (
-                "private/Cargo.toml",
-                "[package]\nname = \"private\"\npublish = false\n",
-            ),
-            ("ours/src/lib.rs", "//! Ours.\n"),
-        ];
-        for name in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
-            good.extend([("ours", name), ("part", name)].map(|(folder, name)| {
-                let path: &str = format!("{folder}/{name}").leak();
-                (path, "[MIT](LICENSE-MIT)\n")
-            }));
-        }
-        plant(check, &good, (path, text), &[fault]);
-    }
-
     #[test]
     fn each_fault_of_a_manifest_is_found() {
-        for (text, other, fault) in [
-            (
-                "# Needed there.\n",
-                "",
-                "17: the dependency theirs has no reason",
-            ),
+        let part = OURS.replace("\"ours\"", "\"part\"");
+        let part = part.split("part = {").next().expect("it depends on itself");
+        let private = "[package]\nname = \"private\"\npublish = false\n";
+        let page = "[MIT](LICENSE-MIT)\n";
+        let good = [
+            ("/private/Cargo.toml", private),
+            ("/part/Cargo.toml", part),
+            ("/part/README.md", page),
+            ("/part/LICENSE-APACHE", ""),
+            ("/part/LICENSE-MIT", ""),
+            ("Cargo.toml", OURS),
+            ("README.md", page),
+            ("LICENSE-APACHE", ""),
+            ("LICENSE-MIT", ""),
+            ("src/lib.rs", "//! Ours.\n"),
+        ];
+        let own = "part = { path = \"../part\"";
+        let other = "private = { path = \"../private\"";
+        #[rustfmt::skip]
+        let cases = [
+            ("# Needed there.\n", "", "17: the dependency theirs has no reason"),
             ("license.w", "w", "1: a published package has no `license`"),
-            (
-                "\"README.md\"",
-                "false",
-                "1: a published package has no `readme`",
-            ),
-            (
-                "[package.metadata.docs.rs]",
-                "[docs]",
-                "1: a published package has no `[package.me",
-            ),
-            (
-                "README.md",
-                "other.md",
-                "1: a published package has no file `other.md`",
-            ),
-            (
-                ", version = \"=0.1.0\"",
-                "",
-                "16: the dependency part of a published package has no",
-            ),
-            (
-                "part = { path = \"../part\"",
-                "private = { path = \"../private\"",
-                "16: a published package depends on private",
-            ),
-        ] {
-            let fault = format!("ours/Cargo.toml:{fault}");
-            plant_file("ours/Cargo.toml", &OURS.replace(text, other), &fault);
+            ("\"README.md\"", "false", "1: a published package has no `readme`"),
+            ("[package.metadata.docs.rs]", "[docs]", "1: a published package has no `[package.me"),
+            ("README.md", "other.md", "1: a published package has no file `other.md`"),
+            (", version = \"=0.1.0\"", "", "16: the dependency part of a published package has no"),
+            (own, other, "16: a published package depends on private"),
+        ];
+        for (text, other, fault) in cases {
+            let text = OURS.replace(text, other);
+            let case = ("Cargo.toml", &*text, &*format!("Cargo.toml:{fault}"));
+            plant(check, "ours/", &good, &[case]);
         }
-        let fault = "ours/README.md:2: a link leads out of the package";
-        plant_file("ours/README.md", "A\n[b](../b.md)\n", fault);
+        let (page, fault) = (
+            "A\n[b](../b.md)\n",
+            "README.md:2: a link leads out of the package",
+        );
+        plant(check, "ours/", &good, &[("README.md", page, fault)]);
     }
 }

@@ -77,26 +77,19 @@ mod upper;
     #[test]
     fn a_map_names_every_module_in_the_order_of_the_imports() {
         let good = [
-            ("crates/a/src/lib.rs", "mod folder;"),
-            ("crates/a/src/folder/mod.rs", MAP),
-            ("crates/a/src/folder/upper.rs", "use super::lower::Item;"),
-            ("crates/a/src/folder/lower.rs", "pub struct Item;"),
+            ("lib.rs", "mod folder;"),
+            ("folder/mod.rs", MAP),
+            ("folder/upper.rs", "use super::lower::Item;"),
+            ("folder/lower.rs", "pub struct Item;"),
         ];
         let more = MAP.replace("mod upper;", "mod tests;\nmod third;\nmod upper;");
         let fewer = MAP.replace("mod lower;", "");
+        #[rustfmt::skip]
         let cases = [
-            ("mod.rs", &*more, "1: the map lacks the module `third`"),
-            ("mod.rs", &*fewer, "6: the map names `lower`"),
-            (
-                "lower.rs",
-                "use super::upper::Other;",
-                "6: `lower` uses `upper`",
-            ),
+            ("folder/mod.rs", &*more, "folder/mod.rs:1: the map lacks the module `third`"),
+            ("folder/mod.rs", &*fewer, "folder/mod.rs:6: the map names `lower`"),
+            ("folder/lower.rs", "use super::upper::A;", "folder/mod.rs:6: `lower` uses `upper`"),
         ];
-        for (file, code, fault) in cases {
-            let path = format!("crates/a/src/folder/{file}");
-            let expected = format!("crates/a/src/folder/mod.rs:{fault}");
-            plant(check, &good, (&path, code), &[&expected]);
-        }
+        plant(check, "crates/a/src/", &good, &cases);
     }
 }

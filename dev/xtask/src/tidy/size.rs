@@ -33,7 +33,7 @@ mod tests {
             let good = format!("{code}#[cfg(test)]\nmod tests {{\n{code}}}\n");
             let fault = format!("use a::b;\n{code}");
             let expected = format!("{path}:1: {} lines of code", max + 1);
-            plant(check, &[(path, &good)], (path, &fault), &[&expected]);
+            plant(check, "", &[(path, &good)], &[(path, &fault, &expected)]);
         }
     }
 }

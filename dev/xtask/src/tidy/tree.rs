@@ -83,3 +83,9 @@ fn code_of(text: &str) -> String {
 pub(crate) fn line_at(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }
+
+/// Returns the names and words of a text.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|part: char| !part.is_alphanumeric() && part != '_');
+    words.filter(|word| !word.is_empty())
+}
