@@ -8,6 +8,10 @@
 //! ```text
 //!   section -> Root -> [Entry] -> Vec<FiberRef> -> Control -> Top of its stack
 //! ```
+//!
+//! Beside the root is a script for gdb that reads it, in the section where gdb looks for scripts. The
+//! attribute `debugger_visualizer` would put it there only in builds with debug information, and
+//! this also helps without.
 
 use std::mem::offset_of;
 use std::ptr;
@@ -19,7 +23,7 @@ pub const SECTION: &str = "uthread_root";
 /// The first bytes of a root.
 pub const MAGIC: [u8; 8] = *b"uthread\0";
 
-/// The version of what follows, including the meaning of each field.
+/// The version of what follows, including the meaning of each field. The script for gdb has it, too.
 pub const VERSION: u32 = 1;
 
 /// Where a debugger begins.
@@ -177,3 +181,22 @@ impl Root {
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
 }
+
+/// Begins with the kind and the name of a script, by which gdb runs each version once.
+const GDB_SCRIPT: &str = concat!(
+    "\x04uthread-",
+    env!("CARGO_PKG_VERSION"),
+    "\n",
+    include_str!("root/fibers.py"),
+    "\0"
+);
+
+#[used]
+#[allow(unsafe_code, reason = "a section with a name")]
+// SAFETY: the section consists of scripts, of which each ends with a zero.
+#[unsafe(link_section = ".debug_gdb_scripts")]
+static GDB_SCRIPT_BYTES: [u8; GDB_SCRIPT.len()] = {
+    let mut bytes = [0; GDB_SCRIPT.len()];
+    bytes.copy_from_slice(GDB_SCRIPT.as_bytes());
+    bytes
+};
