@@ -259,11 +259,11 @@ impl<L: Listener> Connection<'_, L> {
 /// Permits for connections, and the acceptor that waits for one.
 struct Permits {
     connections_max: usize,
-    state: Mutex<State>,
+    state: Mutex<PermitCounts>,
     acceptor: WakeHandle,
 }
 
-struct State {
+struct PermitCounts {
     free: usize,
     /// Number of permits returned so far.
     returned: u64,
@@ -284,7 +284,7 @@ impl Permits {
         }
         Ok(Permits {
             connections_max,
-            state: Mutex::new(State {
+            state: Mutex::new(PermitCounts {
                 free: connections_max,
                 returned: 0,
                 is_awaited: false,
@@ -321,13 +321,13 @@ impl Permits {
 
     /// Waits until all permits are returned, at most for `time`. Returns `false` if some are not.
     fn await_all(&self, time: Duration) -> io::Result<bool> {
-        let all_free = |state: &State| state.free == self.connections_max;
+        let all_free = |state: &PermitCounts| state.free == self.connections_max;
         let deadline = caller::after(caller::now(), time);
         self.wait_until(Some(deadline), all_free)?;
         Ok(all_free(&self.lock()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PermitCounts> {
         lock(&self.state)
     }
 
@@ -348,7 +348,7 @@ impl Permits {
     fn wait_until(
         &self,
         deadline: Option<Instant>,
-        condition: impl Fn(&State) -> bool,
+        condition: impl Fn(&PermitCounts) -> bool,
     ) -> io::Result<()> {
         loop {
             let mut state = self.lock();

@@ -20,11 +20,11 @@ use crate::atomic::lock;
 pub(crate) struct Reclaimer {
     number: NonZeroU32,
     owner: ThreadId,
-    state: Mutex<State>,
+    state: Mutex<RetiredResources>,
 }
 
 #[derive(Default)]
-struct State {
+struct RetiredResources {
     /// Bounded by the number of resources registered with the ring.
     retired: Vec<(u16, Resource)>,
     /// Wakes the owner, once it has set this up.
@@ -112,7 +112,7 @@ impl Reclaimer {
         thread::current().id() == self.owner
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RetiredResources> {
         lock(&self.state)
     }
 }

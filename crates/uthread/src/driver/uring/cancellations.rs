@@ -30,7 +30,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(64);
 /// repeated until then.
 #[derive(Default)]
 pub(in crate::driver) struct Cancellations {
-    state: Mutex<State>,
+    state: Mutex<Targets>,
     /// `true` if requests are due. Relaxed, like the next: a cancellation comes from the worker
     /// itself or with a completion, and reaping is locked against the worker's cancellations and
     /// its wait (`Reactor`).
@@ -40,7 +40,7 @@ pub(in crate::driver) struct Cancellations {
 }
 
 #[derive(Default)]
-struct State {
+struct Targets {
     /// Cancelled single-entry operations that have not ended.
     awaited: HashSet<Token>,
     /// Entries to be cancelled now. At most as many per entry in flight as its operation has
@@ -79,7 +79,7 @@ impl Cancellations {
         self.repeat_in(&mut self.lock(), entry, Instant::now());
     }
 
-    fn repeat_in(&self, state: &mut State, entry: Target, now: Instant) {
+    fn repeat_in(&self, state: &mut Targets, entry: Target, now: Instant) {
         state.later.push(entry);
         let at = now + state.pause.unwrap_or(PAUSE_MIN);
         state.later_at = Some(state.later_at.map_or(at, |earlier| earlier.min(at)));
@@ -115,7 +115,7 @@ impl Cancellations {
         if !self.has_due.load(Ordering::Relaxed) {
             return None;
         }
-        let State {
+        let Targets {
             awaited,
             now: due,
             later,
@@ -158,7 +158,7 @@ impl Cancellations {
         self.lock().awaited.is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Targets> {
         lock(&self.state)
     }
 }

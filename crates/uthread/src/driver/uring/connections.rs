@@ -55,7 +55,7 @@ const EVENTS_BUSY: usize = 8;
 /// one thread.
 pub(super) struct Connections {
     epoll: Arc<OwnedFd>,
-    state: Mutex<State>,
+    state: Mutex<WaitingReceives>,
     /// `true` if `done` is not empty. Relaxed, like the next: all calls come from one thread.
     has_results: AtomicBool,
     /// `true` if the ring may have completions that it did not signal.
@@ -65,7 +65,7 @@ pub(super) struct Connections {
     calls: AtomicU64,
 }
 
-struct State {
+struct WaitingReceives {
     interests: InterestTable<Receive<'static>>,
     /// Results of receives that have waited. Bounded by the number of fibers.
     done: VecDeque<(Token, i32)>,
@@ -85,7 +85,7 @@ impl Connections {
         let interests = InterestTable::new(Arc::clone(&epoll));
         Ok(Connections {
             epoll,
-            state: Mutex::new(State {
+            state: Mutex::new(WaitingReceives {
                 interests,
                 done: VecDeque::new(),
                 eventfd: None,
@@ -139,7 +139,7 @@ impl Connections {
     #[inline]
     fn attempt(
         &self,
-        state: &mut State,
+        state: &mut WaitingReceives,
         fd: RawFd,
         receive: &mut Receive<'_>,
     ) -> Option<rustix::io::Result<u32>> {
@@ -158,7 +158,7 @@ impl Connections {
     /// `EMFILE` if the process has no free descriptor; any other error with which the kernel
     /// refuses the eventfd.
     #[inline]
-    fn listen(&self, state: &mut State, ring: &IoUring) -> io::Result<()> {
+    fn listen(&self, state: &mut WaitingReceives, ring: &IoUring) -> io::Result<()> {
         match state.eventfd {
             Some(_) => Ok(()),
             None => self.begin_to_listen(state, ring),
@@ -166,7 +166,7 @@ impl Connections {
     }
 
     #[cold]
-    fn begin_to_listen(&self, state: &mut State, ring: &IoUring) -> io::Result<()> {
+    fn begin_to_listen(&self, state: &mut WaitingReceives, ring: &IoUring) -> io::Result<()> {
         let eventfd = Eventfd::new()?;
         events::listen(self.epoll.as_fd(), eventfd.as_fd(), RING)?;
         let fd = eventfd.as_fd().as_raw_fd();
@@ -273,7 +273,7 @@ impl Connections {
         self.calls.store(self.calls() + 1, Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WaitingReceives> {
         lock(&self.state)
     }
 }

@@ -33,14 +33,14 @@ pub(super) struct Devices {
     ring: IoUring,
     /// Empty: memory and files are registered with the ordinary ring.
     registered: Registered,
-    state: Mutex<State>,
+    state: Mutex<PolledEntries>,
     /// Number of operations in flight or refused. Relaxed: reaping is locked against the worker's
     /// wait (`Reactor`).
     count: AtomicUsize,
 }
 
 #[derive(Default)]
-struct State {
+struct PolledEntries {
     in_flight: FxHashMap<Token, Polled>,
     /// Refused entries, to be submitted to the ordinary ring.
     refused: Vec<Entry>,
@@ -171,7 +171,7 @@ impl Devices {
         Some(entry)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PolledEntries> {
         lock(&self.state)
     }
 }

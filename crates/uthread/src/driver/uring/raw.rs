@@ -20,11 +20,11 @@ use crate::op::raw::{RawOperation, RawRequest};
 /// thread.
 #[derive(Default)]
 pub(super) struct Raws {
-    state: Mutex<State>,
+    state: Mutex<RawsInFlight>,
 }
 
 #[derive(Default)]
-struct State {
+struct RawsInFlight {
     /// By number. Bounded by the number of fibers, as each waits for one at most.
     in_flight: FxHashMap<u32, Raw>,
     /// The numbers by token.
@@ -144,13 +144,13 @@ impl Raws {
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RawsInFlight> {
         lock(&self.state)
     }
 }
 
 #[allow(unsafe_code, reason = "the operation is there by promise")]
-fn cancel_entries(state: &mut State, id: u32, cancellations: &Cancellations) {
+fn cancel_entries(state: &mut RawsInFlight, id: u32, cancellations: &Cancellations) {
     let raw = state
         .in_flight
         .get_mut(&id)
@@ -166,7 +166,7 @@ fn cancel_entries(state: &mut State, id: u32, cancellations: &Cancellations) {
 
 /// Returns `true` if an entry has to be cancelled again, as it has not ended.
 #[allow(unsafe_code, reason = "the operation is there by promise")]
-fn must_be_repeated(state: &State, id: u32, index: usize) -> bool {
+fn must_be_repeated(state: &RawsInFlight, id: u32, index: usize) -> bool {
     let Some(raw) = state.in_flight.get(&id) else {
         return false;
     };

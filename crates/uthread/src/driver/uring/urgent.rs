@@ -45,11 +45,11 @@ pub(super) struct UrgentEntries {
     /// `true` while entries get the flag. Relaxed: an entry with the flag is submitted again if it
     /// is refused, whenever it got it.
     is_used: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<CopiedEntries>,
 }
 
 #[derive(Default)]
-struct State {
+struct CopiedEntries {
     /// The copies of entries with the flag. Bounded by the operations in flight.
     in_flight: FxHashMap<Token, Entry>,
     /// The copies of refused entries, to be submitted. Bounded likewise.
@@ -132,7 +132,7 @@ impl UrgentEntries {
         entry.or_else(|| std::mem::take(&mut state.must_test).then(test))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CopiedEntries> {
         lock(&self.state)
     }
 }

@@ -40,10 +40,10 @@ pub(crate) trait Decode: Send + Sync + 'static {
 /// The queue: the fiber's half.
 pub(crate) struct MultishotQueue<M: Decode> {
     decoder: M,
-    state: Mutex<State<M::Item>>,
+    state: Mutex<Backlog<M::Item>>,
 }
 
-struct State<T> {
+struct Backlog<T> {
     /// At most [`Decode::BACKLOG_MAX`] items, and those that arrive before the kernel has cancelled
     /// the operation.
     backlog: VecDeque<T>,
@@ -68,7 +68,7 @@ impl<M: Decode> MultishotQueue<M> {
     pub(crate) fn new(decoder: M) -> Arc<MultishotQueue<M>> {
         Arc::new(MultishotQueue {
             decoder,
-            state: Mutex::new(State {
+            state: Mutex::new(Backlog {
                 backlog: VecDeque::new(),
                 end: Some(0),
                 is_ending: false,
@@ -124,7 +124,7 @@ impl<M: Decode> MultishotQueue<M> {
     }
 }
 
-impl<T> State<T> {
+impl<T> Backlog<T> {
     fn take(&mut self) -> Taken<T> {
         match (self.backlog.pop_front(), self.end) {
             (Some(item), _) => Taken::Item(item),

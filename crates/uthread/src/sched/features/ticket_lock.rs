@@ -9,10 +9,10 @@ use crate::sched::caller::{self, cancellation, wait};
 
 /// A ticket lock: serves callers in the order of their arrival.
 pub(crate) struct TicketLock {
-    state: Mutex<State>,
+    state: Mutex<TicketQueue>,
 }
 
-struct State {
+struct TicketQueue {
     next_ticket: u64,
     serving: u64,
     /// The waiters in the order of their tickets; bounded by the number of fibers and threads.
@@ -23,7 +23,7 @@ struct State {
 impl TicketLock {
     pub(crate) const fn new() -> TicketLock {
         TicketLock {
-            state: Mutex::new(State {
+            state: Mutex::new(TicketQueue {
                 next_ticket: 0,
                 serving: 0,
                 waiters: VecDeque::new(),
@@ -64,7 +64,7 @@ impl TicketLock {
         cancellation::vanish_if_abandoned("it waits for its turn at a lock");
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TicketQueue> {
         lock(&self.state)
     }
 }

@@ -17,13 +17,13 @@ use crate::stack::Stack;
 
 #[derive(Default)]
 pub(crate) struct Shortage {
-    state: Mutex<State>,
+    state: Mutex<ReserveStacks>,
     /// `true` if fibers wait. Relaxed: a guess that saves idle workers the lock.
     any_waits: AtomicBool,
 }
 
 #[derive(Default)]
-struct State {
+struct ReserveStacks {
     reserve: Vec<Stack>,
     /// Number of reserve stacks in use.
     lent: usize,
@@ -96,7 +96,7 @@ impl Shortage {
         self.take_from(&mut lock(&self.state))
     }
 
-    fn take_from(&self, state: &mut State) -> Option<Refused> {
+    fn take_from(&self, state: &mut ReserveStacks) -> Option<Refused> {
         let refused = state.waiting.pop_front();
         self.any_waits
             .store(!state.waiting.is_empty(), Ordering::Relaxed);

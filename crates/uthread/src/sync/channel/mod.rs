@@ -51,13 +51,13 @@ const ROOM_KEPT_MAX: usize = 4096;
 
 pub(crate) struct Channel<T> {
     pub(crate) bound: usize,
-    state: Mutex<State<T>>,
+    state: Mutex<ChannelQueue<T>>,
     /// The first fiber or thread that has waited to receive, which usually remains the only one. It
     /// can be woken without counting a reference.
     usual_receiver: OnceLock<WakeHandle>,
 }
 
-struct State<T> {
+struct ChannelQueue<T> {
     /// At most `bound` values; with bound 0, those for receivers that were woken.
     queue: VecDeque<T>,
     /// Senders of values without space in the queue. While there is space, only senders that cannot
@@ -74,7 +74,7 @@ enum Put<'a, T> {
     /// There is no receiver.
     Closed(T),
     /// There is no space, and no receiver waits.
-    Full(MutexGuard<'a, State<T>>, T),
+    Full(MutexGuard<'a, ChannelQueue<T>>, T),
 }
 
 /// The outcome of an attempt to receive.
@@ -82,7 +82,7 @@ enum Taken<'a, T> {
     Value(T),
     /// There is no value, and no sender.
     Closed,
-    Nothing(MutexGuard<'a, State<T>>),
+    Nothing(MutexGuard<'a, ChannelQueue<T>>),
 }
 
 impl<T> Channel<T> {
@@ -90,7 +90,7 @@ impl<T> Channel<T> {
     pub(crate) fn new(bound: usize) -> Channel<T> {
         Channel {
             bound,
-            state: Mutex::new(State {
+            state: Mutex::new(ChannelQueue {
                 queue: VecDeque::new(),
                 blocked: BlockedSenders::default(),
                 waiting: WaitingReceivers::default(),
@@ -106,7 +106,7 @@ impl<T> Channel<T> {
         self.lock().queue.len().min(self.bound)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, ChannelQueue<T>> {
         lock(&self.state)
     }
 
@@ -226,12 +226,12 @@ impl<T> Channel<T> {
     }
 
     /// Returns `true` if the usual receiver waits, and will take a value.
-    fn can_wake_usual(&self, state: &State<T>) -> bool {
+    fn can_wake_usual(&self, state: &ChannelQueue<T>) -> bool {
         state.waiting.usual && !self.usual_receiver().is_abandoned()
     }
 
     /// Unlocks the state, and wakes the receiver that has waited for longest, if any waits.
-    fn wake_receiver(&self, mut state: MutexGuard<'_, State<T>>) {
+    fn wake_receiver(&self, mut state: MutexGuard<'_, ChannelQueue<T>>) {
         if state.waiting.usual {
             state.waiting.usual = false;
             drop(state);
@@ -342,7 +342,7 @@ impl<T> Channel<T> {
     #[inline(always)]
     fn take<'a>(
         &self,
-        mut state: MutexGuard<'a, State<T>>,
+        mut state: MutexGuard<'a, ChannelQueue<T>>,
         ticket: &mut Option<u64>,
     ) -> Taken<'a, T> {
         if state.has_free_value()
@@ -367,7 +367,7 @@ impl<T> Channel<T> {
 
     /// Moves the first blocked value to the queue, or frees the memory of a burst. Called after a
     /// value was taken from the queue.
-    fn make_room(&self, mut state: MutexGuard<'_, State<T>>) {
+    fn make_room(&self, mut state: MutexGuard<'_, ChannelQueue<T>>) {
         if state.queue.len() < self.bound
             && let Some(first) = state.blocked.take_first()
         {
@@ -381,7 +381,7 @@ impl<T> Channel<T> {
 
     /// Makes the caller a waiting receiver, unless it is one. The usual receiver has no ticket if
     /// no other one has waited for longer.
-    fn await_value(&self, state: &mut State<T>, ticket: &mut Option<u64>) {
+    fn await_value(&self, state: &mut ChannelQueue<T>, ticket: &mut Option<u64>) {
         let waiting = &mut state.waiting;
         if (waiting.usual || waiting.has_no_others()) && caller::is_caller(self.usual_receiver()) {
             waiting.usual = true;
@@ -392,7 +392,7 @@ impl<T> Channel<T> {
 
     /// Ends the caller's wait. Returns `false` if it was chosen for a value, or did not wait.
     #[inline(always)]
-    fn stop_waiting(&self, state: &mut State<T>, ticket: &mut Option<u64>) -> bool {
+    fn stop_waiting(&self, state: &mut ChannelQueue<T>, ticket: &mut Option<u64>) -> bool {
         if state.waiting.usual || ticket.is_some() {
             return self.withdraw(&mut state.waiting, ticket.take());
         }
@@ -445,7 +445,7 @@ impl<T> Channel<T> {
     }
 }
 
-impl<T> State<T> {
+impl<T> ChannelQueue<T> {
     /// Returns `true` if the queue has a value that is not reserved for a claimed selection.
     fn has_free_value(&self) -> bool {
         self.queue.len() > self.waiting.reserved()
