@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use anyhow::{Context as _, Result, bail};
 use uthread::root::{self, Layout, Root};
 
+use crate::interrupted::interrupted;
 use crate::memory::{Memory, PAGE, Piece, Registers, read_one, word};
 use crate::model::{Site, State};
 use crate::modules::Modules;
@@ -88,6 +89,12 @@ pub(crate) fn copy(memory: &dyn Memory, modules: &Modules) -> Result<Copied> {
             root::SECTION
         );
     }
+    let mut threads = memory.registers();
+    for index in 0..threads.len() {
+        let (id, registers) = threads[index];
+        let before = interrupted(memory, registers.stack);
+        threads.extend(before.map(|registers| (id, registers)));
+    }
     for range in &modules.roots {
         let mut at = range.start;
         while at < range.end {
@@ -101,14 +108,19 @@ pub(crate) fn copy(memory: &dyn Memory, modules: &Modules) -> Result<Copied> {
                 );
             }
             at += u64::from(section.half(Root::BYTES_AT as u32).unwrap_or(0).max(8));
-            copy_root(memory, &section, &mut copied)?;
+            copy_root(memory, &threads, &section, &mut copied)?;
         }
     }
     Ok(copied)
 }
 
 /// Copies what one root leads to.
-fn copy_root(memory: &dyn Memory, section: &Piece, copied: &mut Copied) -> Result<()> {
+fn copy_root(
+    memory: &dyn Memory,
+    threads: &[(i32, Registers)],
+    section: &Piece,
+    copied: &mut Copied,
+) -> Result<()> {
     let version = section.half(Root::VERSION_AT as u32);
     if version != Some(root::VERSION) {
         bail!(
@@ -150,6 +162,7 @@ fn copy_root(memory: &dyn Memory, section: &Piece, copied: &mut Copied) -> Resul
         copied.workers[runtime].1 += 1;
         let list = List {
             memory,
+            threads,
             layout,
             runtime,
         };
@@ -167,6 +180,8 @@ fn copy_root(memory: &dyn Memory, section: &Piece, copied: &mut Copied) -> Resul
 /// The fibers that a worker has started.
 struct List<'a> {
     memory: &'a dyn Memory,
+    /// The threads, and again those that a signal has interrupted.
+    threads: &'a [(i32, Registers)],
     layout: Layout,
     runtime: usize,
 }
@@ -189,7 +204,6 @@ impl List<'_> {
         let controls = self.controls(&addresses);
         let names = self.names(&controls);
         let stacks = self.stacks(&controls);
-        let threads = self.memory.registers();
         let mut lost = 0;
         for ((control, name), stack) in controls.into_iter().zip(names).zip(stacks) {
             let top = control.word(self.layout.top).unwrap_or(0);
@@ -204,7 +218,7 @@ impl List<'_> {
                 continue;
             }
             let is_on = |at: &&(i32, Registers)| (limit..end).contains(&at.1.stack);
-            let running = threads.iter().find(is_on).copied();
+            let running = self.threads.iter().find(is_on).copied();
             let deeper = running.and_then(|(_, at)| self.running_stack(at.stack, top));
             copied.fibers.push(Snapshot {
                 layout: self.layout,
@@ -307,10 +321,13 @@ impl List<'_> {
         }
     }
 
-    /// Copies the stack of a fiber that runs.
+    /// Copies the stack of a fiber that runs. An overflow ends in the guard, which cannot be read.
     fn running_stack(&self, lowest: u64, top: u64) -> Option<Piece> {
-        let bytes = (top + self.top_bytes()).checked_sub(lowest)?;
-        read_one(self.memory, lowest, bytes.min(STACK_BYTES_MAX) as usize)
+        let copy = |lowest: u64| {
+            let bytes = (top + self.top_bytes()).checked_sub(lowest)?;
+            read_one(self.memory, lowest, bytes.min(STACK_BYTES_MAX) as usize)
+        };
+        copy(lowest).or_else(|| copy(lowest.next_multiple_of(PAGE)))
     }
 
     fn top_bytes(&self) -> u64 {

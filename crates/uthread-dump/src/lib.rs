@@ -23,6 +23,7 @@
 
 mod core_file;
 mod fibers;
+mod interrupted;
 mod memory;
 mod model;
 mod modules;

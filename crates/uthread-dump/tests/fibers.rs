@@ -62,6 +62,18 @@ impl Drop for Waiting {
     }
 }
 
+/// Returns a child of this kind, in this folder.
+fn child(folder: &Path, kind: &str) -> Command {
+    let mut child = Command::new(env::current_exe().unwrap());
+    child
+        .args(["--exact", "waits_in_many_ways", "--nocapture"])
+        .env(CHILD, kind)
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    child
+}
+
 impl Waiting {
     fn start(kind: &str) -> Waiting {
         Waiting::start_in(&env::current_dir().unwrap(), kind)
@@ -69,15 +81,7 @@ impl Waiting {
 
     /// Starts it in this folder, where it leaves a core file if it is aborted.
     fn start_in(folder: &Path, kind: &str) -> Waiting {
-        let child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "waits_in_many_ways", "--nocapture"])
-            .env(CHILD, kind)
-            .current_dir(folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut waiting = Waiting(child);
+        let mut waiting = Waiting(child(folder, kind).spawn().unwrap());
         let lines = BufReader::new(waiting.0.stdout.take().unwrap()).lines();
         let mut lines = lines.map_while(Result::ok);
         assert!(
@@ -179,21 +183,33 @@ fn assert_all_wait(report: &Report, kind: &str) {
     assert!(is_in(computes, "compute"), "{report}");
 }
 
-/// Aborts a process whose fibers all wait. Returns them, and its core file in this folder; `None` on
-/// a system that writes core files elsewhere.
-fn abort_in(folder: &Path) -> Option<(Report, PathBuf)> {
+/// Returns `true` if an aborted process leaves a core file in its folder.
+fn leaves_core_files() -> bool {
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
     let limit = getrlimit(Resource::RLIMIT_CORE).unwrap();
-    if pattern.trim() != "core" || limit.1 < CORE_BYTES_MAX {
+    let leaves = pattern.trim() == "core" && limit.1 >= CORE_BYTES_MAX;
+    if !leaves {
         println!("not tested: this system writes core files elsewhere: {pattern}");
+    }
+    leaves
+}
+
+fn only_file_in(folder: &Path) -> PathBuf {
+    let mut files = fs::read_dir(folder).unwrap();
+    files.next().unwrap().unwrap().path()
+}
+
+/// Aborts a process whose fibers all wait. Returns them, and its core file in this folder; `None`
+/// where there is none.
+fn abort_in(folder: &Path) -> Option<(Report, PathBuf)> {
+    if !leaves_core_files() {
         return None;
     }
     let mut waiting = Waiting::start_in(folder, "uring");
     let before = waiting.dump_waiting("uring");
     kill(Pid::from_raw(waiting.pid()), Signal::SIGABRT).unwrap();
     waiting.0.wait().unwrap();
-    let file = fs::read_dir(folder).unwrap().next().unwrap().unwrap();
-    Some((before, file.path()))
+    Some((before, only_file_in(folder)))
 }
 
 #[test]
@@ -210,6 +226,26 @@ fn every_fiber_of_a_core_file_is_shown() {
     fs::copy(program, &moved).unwrap();
     let report = uthread_dump::dump_core(&core, Some(&moved)).unwrap();
     assert_all_wait(&report, "uring");
+}
+
+/// Its thread is in the report of the overflow, which has a stack of its own.
+#[test]
+fn a_fiber_whose_stack_overflowed_is_shown() {
+    if !leaves_core_files() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = child(folder.path(), "overflow").output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stack overflow in fiber"));
+    let core = only_file_in(folder.path());
+    let report = uthread_dump::dump_core(&core, None).unwrap();
+    let overflown = group(&report, "overflows");
+    assert!(matches!(overflown.state, State::Running { .. }), "{report}");
+    assert!(is_in(overflown, "descend"), "{report}");
+    let backtrace = format!("fiber {} bt 20", overflown.fibers[0].id);
+    let output = gdb(&["-core", core.to_str().unwrap()], &[&backtrace]);
+    let is_shown = output.contains("running on thread") && output.contains("fibers::descend");
+    assert!(is_shown, "{output}");
 }
 
 /// Runs gdb with the script of this program, which it finds by itself, and returns what it prints.
@@ -412,7 +448,29 @@ fn waits_in_many_ways() {
     // A lean fiber that computes would keep the worker from the others.
     let computes = kind != "lean";
     let runtime = builder.build().unwrap();
-    runtime.run(|| wait_in_many_ways(computes));
+    runtime.run(|| match &*kind {
+        "overflow" => overflow(),
+        _ => wait_in_many_ways(computes),
+    });
+}
+
+/// Ends the process by a fiber that has been suspended before.
+fn overflow() {
+    let builder = uthread::thread::Builder::new().name("overflows".to_owned());
+    let overflows = builder.spawn(|| {
+        uthread::sleep(Duration::from_millis(1));
+        descend(0)
+    });
+    let _ = overflows.unwrap().join();
+}
+
+#[inline(never)]
+fn descend(depth: u64) -> u64 {
+    let place = std::hint::black_box([depth; 16]);
+    match depth {
+        u64::MAX => 0,
+        _ => descend(depth + 1) + place[0],
+    }
 }
 
 /// Spawns fibers of this name, which run until the process ends.
