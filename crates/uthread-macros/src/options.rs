@@ -7,7 +7,14 @@ use crate::error::{Error, Result};
 use crate::tokens::{self, before, is_punct, unwrapped};
 
 const NO_OPTION: &str = "no such option: choose workers, driver or stack_size";
-const NO_DRIVER: &str = "no driver has this name: choose \"uring\", \"epoll\" or \"threads\"";
+
+/// The variants of the library's `Driver` with their names. A copy: the library depends on this
+/// crate.
+const DRIVERS: [(&str, &str); 3] = [
+    ("Uring", "uring"),
+    ("Epoll", "epoll"),
+    ("Threads", "threads"),
+];
 
 /// The code that the options expand to.
 #[derive(Default)]
@@ -91,11 +98,31 @@ fn driver(value: &[TokenTree]) -> Result<Ident> {
         [TokenTree::Literal(name)] => name.to_string(),
         _ => String::new(),
     };
-    let variant = match name.as_str() {
-        "\"uring\"" => "Uring",
-        "\"epoll\"" => "Epoll",
-        "\"threads\"" => "Threads",
-        _ => return Err(Error::at(value, NO_DRIVER)),
-    };
-    Ok(Ident::new(variant, Span::call_site()))
+    let quoted = DRIVERS.map(|(_, name)| format!("{name:?}"));
+    if let Some(index) = quoted.iter().position(|quoted| *quoted == name) {
+        return Ok(Ident::new(DRIVERS[index].0, Span::call_site()));
+    }
+    let [others @ .., last] = &quoted;
+    let others = others.join(", ");
+    let message = format!("no driver has this name: choose {others} or {last}");
+    Err(Error::at(value, &message))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::DRIVERS;
+
+    #[test]
+    fn the_drivers_are_those_of_the_library() {
+        let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("../uthread/src/runtime/driver.rs");
+        let list = fs::read_to_string(list).expect("the library is beside this crate");
+        let names = list.lines().filter_map(|line| {
+            let (variant, name) = line.trim().strip_prefix("Driver::")?.split_once(" => \"")?;
+            Some((variant, name.strip_suffix("\",")?))
+        });
+        assert_eq!(names.collect::<Vec<_>>(), DRIVERS);
+    }
 }

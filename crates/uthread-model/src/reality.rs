@@ -62,7 +62,7 @@ impl Reality {
         for simulated in simulated.iter().filter(|_| self.real) {
             let default = || real::default_scale(simulated.seconds);
             let scale = self.scale.unwrap_or_else(default);
-            for &driver in real::drivers(simulated.mode) {
+            for driver in real::drivers(simulated.mode) {
                 if let Some(refusal) = real::refusal(driver) {
                     missing.push(refusal);
                     continue;

@@ -243,7 +243,8 @@ pub(crate) struct ServeArgs {
 
 /// Parses a driver by its name, which shell completions offer, too.
 fn driver_parser() -> impl TypedValueParser<Value = Driver> {
-    PossibleValuesParser::new(["uring", "epoll", "threads"]).try_map(|name| name.parse::<Driver>())
+    let names = Driver::ALL.iter().map(Driver::to_string);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Driver>())
 }
 
 #[derive(Debug, Args)]
@@ -399,9 +400,8 @@ pub(crate) struct LoadOptions {
     #[arg(long, help_heading = "Generator")]
     pub(crate) spin: bool,
 
-    /// I/O driver of the generator: uring, epoll or threads [default: UTHREAD_DRIVER, or the best
-    /// available]
-    #[arg(long, value_name = "DRIVER", value_parser = driver_parser(), hide_possible_values = true, help_heading = "Generator")]
+    /// I/O driver of the generator [default: UTHREAD_DRIVER, or the best available]
+    #[arg(long, value_name = "DRIVER", value_parser = driver_parser(), help_heading = "Generator")]
     pub(crate) driver: Option<Driver>,
 }
 

@@ -21,8 +21,8 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_parser = positive::<NonZeroUsize>, value_name = "N")]
     pub(crate) workers: Option<NonZeroUsize>,
 
-    /// I/O driver: uring, epoll or threads [default: UTHREAD_DRIVER, or the best available]
-    #[arg(long, value_name = "DRIVER", value_parser = driver_parser(), hide_possible_values = true)]
+    /// I/O driver [default: UTHREAD_DRIVER, or the best available]
+    #[arg(long, value_name = "DRIVER", value_parser = driver_parser())]
     pub(crate) driver: Option<Driver>,
 
     /// Print the driver, its configuration, and why it was chosen

@@ -49,11 +49,12 @@ const CONNECTIONS: usize = 8;
 const FILES_SPARE: u64 = 200;
 
 /// Returns the drivers on which a service of this kind runs.
-pub(crate) fn drivers(mode: Mode) -> &'static [Driver] {
-    match mode {
-        Mode::Sync => &[Driver::Threads],
-        Mode::Async => &[Driver::Uring, Driver::Epoll],
-    }
+pub(crate) fn drivers(mode: Mode) -> impl Iterator<Item = Driver> {
+    let all = Driver::ALL.iter().copied();
+    all.filter(move |driver| match mode {
+        Mode::Sync => *driver == Driver::Threads,
+        Mode::Async => *driver != Driver::Threads,
+    })
 }
 
 /// Returns why a driver cannot be used, if so.

@@ -15,7 +15,7 @@ fn on_each_driver(text: &str, check: impl Fn(&Outcome, &Outcome)) {
     let scenario = Scenario::parse(&format!("{services}{text}")).unwrap();
     for mode in [Mode::Sync, Mode::Async] {
         let model = simulate(&scenario, mode).unwrap();
-        for &driver in drivers(mode) {
+        for driver in drivers(mode) {
             match measure(&scenario, &model, driver, 1.0) {
                 Ok(real) => check(&model, &real),
                 // Containers may forbid it.
