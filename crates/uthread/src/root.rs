@@ -86,7 +86,7 @@ pub struct Layout {
     pub left_off: u32,
     /// In a fiber: a pointer to its state that few fibers have, or null.
     pub cold: u32,
-    /// In a fiber: the index of the worker that has started it.
+    /// In a fiber: the index of its worker.
     pub home: u32,
     /// In the state that few fibers have: its name, a pointer and a length, or a null pointer.
     pub name: u32,

@@ -77,7 +77,8 @@ pub(crate) struct Control {
     /// up, and ignores one that it does not know.
     pub(crate) operation: AtomicU64,
     pub(crate) limits: Limits,
-    /// The worker that has started it, whose reactor keeps it.
+    /// The worker whose reactor keeps it: the one that has started it, unless it has moved. Changed
+    /// while it is ready, by the worker that is about to queue it.
     pub(crate) home: Cell<u32>,
     /// The index of the fiber among those that its reactor keeps. Accessed only by the holder of
     /// the reactor.
@@ -431,7 +432,7 @@ impl Control {
     /// # Safety
     ///
     /// Called once, by the worker that has taken the fiber from a queue, and which keeps it until
-    /// it has ended. The runner runs no other fiber.
+    /// it has ended, or has moved. The runner runs no other fiber.
     pub(crate) unsafe fn start(
         &self,
         fiber: NonNull<Control>,
@@ -454,8 +455,8 @@ impl Control {
     ///
     /// # Safety
     ///
-    /// Called by the only holder of a fiber that can run, and not from within the fiber; on the
-    /// worker that has started it.
+    /// Called by the only holder of a fiber that can run, and not from within the fiber; on its
+    /// worker.
     #[inline(always)]
     pub(crate) unsafe fn resume(&self) -> (Started, Option<Pause>) {
         // SAFETY: a queue holds a fiber from its start to its end, and in between it has a runner.

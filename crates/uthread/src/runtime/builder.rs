@@ -15,7 +15,7 @@ use crate::pool::{self, Job};
 use crate::sched::features::fork;
 use crate::sched::monitor::{self, Monitor, Stall};
 use crate::sched::shared::spares::StartThread;
-use crate::sched::shared::{LocalEnds, Settings, Shared};
+use crate::sched::shared::{LocalEnds, Settings, Shared, Sharing};
 use crate::sched::threads::Threads;
 use crate::sched::worker::thread as worker_thread;
 use crate::sched::worker::{Worker, current};
@@ -424,6 +424,11 @@ impl Builder {
             workers: count,
             stack_size: self.stack_size,
             own_tls,
+            sharing: if own_tls {
+                Sharing::IfLong
+            } else {
+                Sharing::Never
+            },
             calls: self.calls,
             context: self.context.clone().filter(|_| !own_tls),
         });

@@ -24,6 +24,7 @@ mod priorities;
 mod readiness;
 mod runtime_ends;
 mod selections;
+mod shared_fibers;
 mod spread_fibers;
 
 use std::cell::RefCell;
@@ -38,7 +39,7 @@ use crate::fiber::{Fiber, Identity};
 use crate::pool;
 use crate::runtime::Metrics;
 use crate::sched::fast_rand;
-use crate::sched::shared::{Mail, Settings, Shared};
+use crate::sched::shared::{Mail, Settings, Shared, Sharing};
 use crate::sched::worker::{Tick, Worker, current};
 use crate::stack::sizes::STACK_SIZE_MIN;
 use crate::thread::JoinHandle;
@@ -102,7 +103,18 @@ enum Phase {
 }
 
 impl Simulation {
+    /// Creates workers that share started fibers by half of the seeds.
     fn new(seed: u64, workers: usize) -> Simulation {
+        let sharing = if seed.is_multiple_of(2) {
+            Sharing::IfLong
+        } else {
+            Sharing::AtRandom
+        };
+        Simulation::with_sharing(seed, workers, sharing)
+    }
+
+    /// Creates workers that share started fibers like this: all workers are on one thread.
+    fn with_sharing(seed: u64, workers: usize, sharing: Sharing) -> Simulation {
         let world = Rc::new(RefCell::new(World::new(seed)));
         WORLD.set(Some(Rc::clone(&world)));
         fast_rand::reseed();
@@ -110,6 +122,7 @@ impl Simulation {
             workers,
             stack_size: STACK_SIZE_MIN,
             own_tls: false,
+            sharing,
             calls: pool::Config::default(),
             context: None,
         });

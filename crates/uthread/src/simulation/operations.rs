@@ -286,7 +286,7 @@ fn an_accepting_fiber_does_not_queue_behind_computing_ones() {
 }
 
 /// Waits for an event that does not occur.
-fn await_nothing(timeout: Option<Duration>) -> io::Result<u32> {
+pub(super) fn await_nothing(timeout: Option<Duration>) -> io::Result<u32> {
     let standard_input = io::stdin();
     let mut operation = Operation::Socket(SocketOperation::Poll(net::Poll {
         descriptor: Descriptor::unwatched(standard_input.as_fd()),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Simulation, under_seeds};
 use crate::sched::caller;
+use crate::sched::shared::Sharing;
 use crate::sched::worker::current;
 use crate::thread::{self, park, park_timeout, sleep, spawn, yield_now};
 use crate::time::interval;
@@ -22,7 +23,7 @@ impl Choices {
     }
 }
 
-fn worker_index() -> usize {
+pub(super) fn worker_index() -> usize {
     current::with_worker(|worker| worker.index()).expect("on a worker")
 }
 
@@ -74,7 +75,8 @@ fn every_fiber_runs_once_and_stays_where_it_shall() {
     under_seeds(|seed| {
         let runs = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&runs);
-        Simulation::new(seed, 3).run(move || tree(3, seed, &counted));
+        let simulation = Simulation::with_sharing(seed, 3, Sharing::Never);
+        simulation.run(move || tree(3, seed, &counted));
         assert_eq!(runs.load(Ordering::Relaxed), 1 + 3 + 9 + 27);
     });
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use super::programs::{Choices, dawdle};
 use super::{Simulation, under_seeds};
 use crate::sched::caller::spawn;
+use crate::sched::shared::Sharing;
 use crate::sched::worker::{Worker, current};
 use crate::thread::{JoinHandle, spawn};
 
@@ -24,7 +25,8 @@ fn serve(mut choices: Choices) -> JoinHandle<usize> {
 fn workers_get_equally_many_connections() {
     const EACH: usize = 7;
     under_seeds(|seed| {
-        let counts = Simulation::new(seed, WORKERS).run(move || {
+        let simulation = Simulation::with_sharing(seed, WORKERS, Sharing::Never);
+        let counts = simulation.run(move || {
             let mut choices = Choices(seed * 7);
             let mut connections = Vec::new();
             for index in 0..(EACH * WORKERS) as u64 {

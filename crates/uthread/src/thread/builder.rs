@@ -14,8 +14,9 @@ use crate::stack::sizes::STACK_SIZE_MAX;
 /// Spawns a fiber and returns a handle to join it. Dropping the handle detaches the fiber.
 ///
 /// A fiber that is spawned by another fiber is queued on the same worker. An idle worker may steal
-/// it before it starts; once started, it stays on its worker. Outside a runtime, the first call
-/// starts a process-wide default runtime.
+/// it before it starts. Once started, it stays on its worker, unless it would wait for long there
+/// and another worker is idle; a [lean](crate::runtime::Builder::lean) one always stays. Outside a
+/// runtime, the first call starts a process-wide default runtime.
 ///
 /// # Panics
 ///

@@ -119,6 +119,7 @@ mod migration;
 mod overflow;
 mod own_tls;
 mod own_tls_faults;
+mod shared_fibers;
 mod stack_trimming;
 mod stealing;
 mod stuck_workers;
@@ -244,6 +245,7 @@ const MODULES: &[harness::Module] = &modules![
     context,
     own_tls,
     own_tls_faults,
+    shared_fibers,
     stealing,
     stuck_workers,
     timers,

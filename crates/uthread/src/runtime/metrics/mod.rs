@@ -91,7 +91,8 @@ pub struct WorkerMetrics {
     pub ended: u64,
     /// Number of switches to a fiber, including the first switch to each.
     pub switches: u64,
-    /// Number of times that this worker stole new fibers from another.
+    /// Number of times that this worker stole new fibers from another, and of started fibers that
+    /// others gave to it.
     pub steals: u64,
     /// Number of times that this worker took new fibers that were spawned outside the workers.
     pub injected: u64,

@@ -245,6 +245,12 @@ impl Ready {
         self.spent.is_empty() && self.prioritized().is_none_or(Prioritized::is_empty)
     }
 
+    /// Returns the number of normal fibers, without those that have used up their last turn if
+    /// fibers are not ordered.
+    pub(crate) fn normal(&self) -> usize {
+        self.staying.length().get()
+    }
+
     /// Returns `true` if there is a normal fiber.
     pub(crate) fn has_normal(&self) -> bool {
         !self.staying.is_empty()

@@ -36,6 +36,8 @@ impl Counter {
 pub(crate) struct Counters {
     pub(crate) fibers: Counter,
     pub(crate) ended: Counter,
+    /// Number of started fibers that have come from other workers, less those that have gone there.
+    pub(crate) moved: Counter,
     pub(crate) switches: Counter,
     pub(crate) steals: Counter,
     pub(crate) injected: Counter,
@@ -59,10 +61,11 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Returns the number of fibers that the worker has started and not ended.
+    /// Returns the number of the worker's fibers that have started and not ended.
     pub(crate) fn live(&self) -> u64 {
         let ended = self.ended.get();
-        self.fibers.get().saturating_sub(ended)
+        let started = self.fibers.get().wrapping_add(self.moved.get());
+        started.saturating_sub(ended)
     }
 
     /// Copies the driver's counts.

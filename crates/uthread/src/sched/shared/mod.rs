@@ -60,6 +60,7 @@ pub(crate) struct Shared {
     pub(crate) calls: OwnPool,
     /// Saved and restored at each switch, if fibers share the thread-locals of a worker.
     pub(in crate::sched) context: Option<Arc<dyn AnyContext>>,
+    pub(in crate::sched) sharing: Sharing,
     /// If fibers have thread-local storage of their own: runners with a block that no worker keeps.
     pub(in crate::sched) runners: Option<Runners>,
     /// New fibers from outside the workers. Bounded by memory: `spawn` cannot refuse.
@@ -96,8 +97,21 @@ pub(crate) struct Settings {
     pub(crate) stack_size: usize,
     /// `true` if fibers have thread-local storage of their own.
     pub(crate) own_tls: bool,
+    pub(crate) sharing: Sharing,
     pub(crate) calls: pool::Config,
     pub(crate) context: Option<Arc<dyn AnyContext>>,
+}
+
+/// When a worker gives started fibers to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// Never: fibers share the thread-local storage of their worker's thread.
+    Never,
+    /// When they would wait for long.
+    IfLong,
+    /// At any time, in simulations.
+    #[cfg(test)]
+    AtRandom,
 }
 
 /// Set once the runtime shuts down.
@@ -120,13 +134,16 @@ impl Shared {
             workers,
             stack_size,
             own_tls,
+            sharing,
             calls,
             context,
         } = settings;
         let idle = Arc::new(Idle::default());
         let abandonment = Arc::new(Decision::default());
-        let remote = |_| Remote::new(&idle, &abandonment, workers == 1);
-        let (remotes, queues) = (0..workers).map(remote).unzip();
+        let peers = Arc::default();
+        let remote = |_| Remote::new(&idle, &abandonment, &peers, workers == 1);
+        let (remotes, queues): (Vec<_>, _) = (0..workers).map(remote).unzip();
+        peers.get_or_init(|| remotes.iter().map(Arc::downgrade).collect());
         let shared = Shared {
             stacks: if own_tls {
                 Pool::with_blocks(stack_size, tls::block_size())
@@ -135,6 +152,11 @@ impl Shared {
             },
             calls: OwnPool::new(calls),
             context,
+            sharing: if workers == 1 {
+                Sharing::Never
+            } else {
+                sharing
+            },
             runners: own_tls.then(Runners::default),
             injector: Injector::new(),
             spread: AtomicUsize::new(0),
@@ -299,6 +321,11 @@ impl Shared {
         self.abandonment.is_made()
     }
 
+    /// Records that a started fiber moves to another worker.
+    pub(in crate::sched) fn record_move(&self) {
+        self.abandonment.record_move();
+    }
+
     /// Keeps a fiber that is never resumed until all workers have ended.
     pub(in crate::sched) fn keep_abandoned(&self, fiber: FiberRef) {
         lock(&self.abandoned).push(fiber);
@@ -380,8 +407,7 @@ impl Shared {
     /// Returns `true` if started fibers may wait for the worker of a running fiber. New fibers do
     /// not count: they may start anywhere, and are often a part of the running fiber's own work.
     pub(in crate::sched) fn others_wait_for(&self, remote: &Arc<Remote>) -> bool {
-        let counters = &remote.counters;
-        counters.fibers.get().wrapping_sub(counters.ended.get()) > 1
+        remote.counters.live() > 1
     }
 
     /// Returns `true` if there are new fibers, apart from those that are a part of a started one's

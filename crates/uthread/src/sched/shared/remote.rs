@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use crossbeam_utils::atomic::AtomicCell;
@@ -14,12 +14,13 @@ use super::gauge::Gauge;
 use super::handover::Handover;
 use super::idle::{Idle, Sleeper};
 use crate::atomic::lock;
-use crate::driver::Wake;
 use crate::driver::native::blocked::Task;
+use crate::driver::{Token, Wake};
 use crate::fiber::{Control, FiberRef, Started};
 use crate::sched::queues::inbox::Inbox;
 use crate::sched::queues::new_fibers::{NewFibers, NewFibersHandle};
 use crate::sched::queues::ready::Ready;
+use crate::sched::reactor::timers;
 
 /// The ends of one worker's queues that only the worker itself uses.
 pub(crate) struct LocalEnds {
@@ -29,6 +30,9 @@ pub(crate) struct LocalEnds {
 
 /// CPU time without a switch after which a fiber computes for long.
 const COMPUTED: Duration = Duration::from_micros(300);
+
+/// The workers of a runtime, as those see them that may outlive the runtime. Set before it runs.
+pub(in crate::sched) type Peers = OnceLock<Vec<Weak<Remote>>>;
 
 /// The part of a worker that others access.
 pub(crate) struct Remote {
@@ -52,22 +56,29 @@ pub(crate) struct Remote {
     pub(in crate::sched) idle: Arc<Idle>,
     /// The runtime's decision.
     pub(in crate::sched) abandonment: Arc<Decision>,
+    peers: Arc<Peers>,
     /// Set while the worker lives: handles to its fibers must not keep its ring open.
     waker: Mutex<Option<Box<dyn Wake>>>,
     /// `true` once the worker has ended. Relaxed: a late reader only checks once more.
     has_ended: AtomicBool,
-    /// The names, by id, of the fibers started by this worker that have one.
+    /// The names, by id, of this worker's started fibers that have one.
     names: Mutex<HashMap<u64, Box<str>>>,
 }
 
 /// A message to a worker.
 pub(crate) enum Mail {
-    /// A fiber is ready that only this worker may run.
+    /// A fiber of this worker is ready.
     Ready(Started),
+    /// A fiber is ready that another worker has started. From now on it is this worker's.
+    Moved(FiberRef),
     /// A fiber has run without its worker, which was taken from it.
     Alone(Started),
     /// A fiber may not wait any more, and this worker may hold an operation of it.
     Interrupt(FiberRef),
+    /// An operation of this worker is to end: its fiber has moved.
+    End(Token),
+    /// A timer of this worker is not needed any more: its fiber has moved.
+    ForgetWake(timers::Key),
     /// A fiber is to start on this worker, unless another one has to [take it
     /// over](crate::sched::worker).
     New(FiberRef),
@@ -106,6 +117,7 @@ impl Remote {
     pub(in crate::sched) fn new(
         idle: &Arc<Idle>,
         abandonment: &Arc<Decision>,
+        peers: &Arc<Peers>,
         only: bool,
     ) -> (Arc<Remote>, LocalEnds) {
         let (new, handle) = NewFibers::new(only);
@@ -122,6 +134,7 @@ impl Remote {
             delays: OnceLock::new(),
             idle: Arc::clone(idle),
             abandonment: Arc::clone(abandonment),
+            peers: Arc::clone(peers),
             waker: Mutex::new(None),
             has_ended: AtomicBool::new(false),
             names: Mutex::default(),
@@ -139,6 +152,16 @@ impl Remote {
     pub(in crate::sched) fn set_waker(&self, waker: Option<Box<dyn Wake>>) {
         self.has_ended.store(waker.is_none(), Ordering::Relaxed);
         *lock(&self.waker) = waker;
+    }
+
+    /// Returns the worker of the same runtime with this index, unless the runtime has ended.
+    pub(in crate::sched) fn peer(&self, index: u32) -> Option<Arc<Remote>> {
+        self.peers.get()?.get(index as usize)?.upgrade()
+    }
+
+    /// Returns `true` if the worker sleeps, or is about to.
+    pub(in crate::sched) fn is_asleep(&self) -> bool {
+        !self.sleeper.is_awake() && !self.has_ended.load(Ordering::Relaxed)
     }
 
     /// Returns `true` if the worker neither sleeps nor is quiescent, and has not ended.
@@ -178,10 +201,10 @@ impl Remote {
     }
 
     /// Returns the number of this worker's ready fibers. Locks the inbox if that contains anything.
-    fn ready_fibers(&self) -> usize {
+    pub(in crate::sched) fn ready_fibers(&self) -> usize {
         let woken = self
             .inbox
-            .count(|mail| matches!(mail, Mail::Ready(_) | Mail::Alone(_)));
+            .count(|mail| matches!(mail, Mail::Ready(_) | Mail::Alone(_) | Mail::Moved(_)));
         self.ready.get() + woken
     }
 

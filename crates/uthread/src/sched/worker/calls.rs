@@ -17,6 +17,7 @@ use crate::op::{CallResult, Operation};
 use crate::priorities::Priority;
 use crate::sched::budget;
 use crate::sched::reactor::operations::{CompletionSink, OperationId};
+use crate::sched::shared::Mail;
 
 impl Io {
     /// Starts a call of the running fiber that ends after `timeout`.
@@ -224,9 +225,12 @@ impl Io {
         queues: &Queues,
         OperationId { worker, token }: OperationId,
     ) {
-        debug_assert_eq!(worker, queues.index, "a fiber stays on its worker");
-        self.reactor.borrow_mut().end(token);
-        self.cancel_late(queues);
+        if worker == queues.index {
+            self.reactor.borrow_mut().end(token);
+            self.cancel_late(queues);
+        } else {
+            queues.shared.remote(worker).mail(Mail::End(token));
+        }
     }
 }
 
@@ -244,8 +248,13 @@ pub(in crate::sched) fn park_deadline(running: Started, deadline: Instant) {
     };
     suspend(running, Pause::Parked);
     current::with_fiber(|here| {
-        debug_assert_eq!(here.queues.index, worker, "a fiber stays on its worker");
-        here.io.reactor.borrow_mut().forget_wake(timer);
+        if here.queues.index == worker {
+            here.io.reactor.borrow_mut().forget_wake(timer);
+        } else {
+            // If it expires before, the caller's next park returns spuriously.
+            let before = here.queues.shared.remote(worker);
+            before.mail(Mail::ForgetWake(timer));
+        }
     });
 }
 

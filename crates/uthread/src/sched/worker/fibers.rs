@@ -212,6 +212,27 @@ impl Fibers {
         queues.shared.keep_abandoned(left);
     }
 
+    /// Removes a started fiber, which is ready, for another worker to [adopt](Fibers::adopt).
+    pub(super) fn part_with(&self, fiber: Started, queues: &Queues, io: &Io) -> FiberRef {
+        let counters = &queues.remote.counters;
+        counters.moved.set(counters.moved.get().wrapping_sub(1));
+        queues.remote.forget_name(fiber.control());
+        io.reactor.borrow_mut().discharge(fiber)
+    }
+
+    /// Adds a started fiber, which is ready. Another worker has parted with it.
+    #[allow(unsafe_code, reason = "a reference to a started fiber")]
+    pub(super) fn adopt(&self, fiber: FiberRef, queues: &Queues, io: &Io) -> Started {
+        let control = fiber.control();
+        queues.remote.counters.moved.add(1);
+        queues.remote.record_name(control);
+        control.home.set(queues.index as u32);
+        // SAFETY: the reactor keeps the fiber until it has ended, and then no queue holds it.
+        let started = unsafe { Started::new(control) };
+        io.reactor.borrow_mut().admit(fiber);
+        started
+    }
+
     /// Makes the calling thread, which is the worker's, keep what fibers leave for others.
     ///
     /// # Safety

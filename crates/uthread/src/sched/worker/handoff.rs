@@ -99,22 +99,37 @@ impl Remote {
     }
 }
 
-/// Lets a fiber that is woken after its runtime has abandoned it see that, also before its worker
-/// has come to cancel its fibers.
-#[cold]
-fn cancel_abandoned(fiber: Started) {
-    fiber.control().limits.cancel();
-}
-
-/// A fiber returns to its worker.
-impl Scheduler for Remote {
-    fn enqueue(&self, fiber: Started) {
-        if self.abandonment.is_made() {
-            cancel_abandoned(fiber);
-        }
+impl Remote {
+    /// Queues a fiber of this worker.
+    #[inline]
+    fn enqueue_own(&self, fiber: Started) {
         if current::with_present_worker(|worker| worker.queues.wake_own(self, fiber)) != Some(true)
         {
             self.mail(Mail::Ready(fiber));
+        }
+    }
+
+    /// Queues a fiber that may have moved, or whose runtime may have abandoned it.
+    #[cold]
+    fn enqueue_unusual(&self, fiber: Started) {
+        if self.abandonment.is_made() {
+            // Also before its worker has come to cancel its fibers.
+            fiber.control().limits.cancel();
+        }
+        // Without the worker, the runtime has ended, and has abandoned the fiber.
+        if let Some(home) = self.peer(fiber.control().home.get()) {
+            home.enqueue_own(fiber);
+        }
+    }
+}
+
+/// A fiber returns to its worker. This is the one that has started it.
+impl Scheduler for Remote {
+    fn enqueue(&self, fiber: Started) {
+        if self.abandonment.is_usual() {
+            self.enqueue_own(fiber);
+        } else {
+            self.enqueue_unusual(fiber);
         }
     }
 
@@ -122,7 +137,9 @@ impl Scheduler for Remote {
         self.abandonment.is_made()
     }
 
-    fn interrupt(&self, fiber: FiberRef, _: u32) {
-        self.mail(Mail::Interrupt(fiber));
+    fn interrupt(&self, fiber: FiberRef, worker: u32) {
+        if let Some(worker) = self.peer(worker) {
+            worker.mail(Mail::Interrupt(fiber));
+        }
     }
 }

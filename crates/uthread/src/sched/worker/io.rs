@@ -85,9 +85,12 @@ impl Io {
     /// publishes the driver's counts: the last iteration before a sleep leaves them complete.
     pub(super) fn poll(&self, queues: &Queues) {
         let mut reactor = self.reactor.borrow_mut();
-        let count = reactor.collect(|fiber, first| queues.make_ready_as(fiber, first));
+        let count = reactor.collect(
+            |fiber, first| queues.make_ready_as(fiber, first),
+            |fiber, first| queues.make_unparked_ready(fiber, first),
+        );
         if reactor.has_timers() {
-            reactor.expire(self.now(), |fiber| queues.make_ready(fiber));
+            reactor.expire(self.now(), |fiber| queues.make_unparked_ready(fiber, false));
         }
         let is_any_late = reactor.is_any_late();
         drop(reactor);

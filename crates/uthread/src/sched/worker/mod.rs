@@ -17,6 +17,7 @@
 //! | [`batch`] | the fibers between two looks at the driver |
 //! | [`search`] | an idle worker's search for fibers |
 //! | [`running`] | switching to a fiber, and where it goes afterwards |
+//! | [`sharing`] | giving started fibers to workers that have fewer |
 //! | [`sleep`] | announcing sleep, and waking up |
 //! | [`shutdown`] | the end of a worker |
 //! | [`trim`] | giving back what the stacks of waiting fibers do not use |
@@ -59,6 +60,7 @@ pub(in crate::sched) mod queues;
 mod runner_store;
 mod running;
 mod search;
+mod sharing;
 pub(super) mod shutdown;
 mod sleep;
 pub(crate) mod thread;
@@ -76,6 +78,7 @@ use self::panics::Panics;
 use self::probes::Probes;
 use self::queues::Queues;
 use self::queues::pick::Starter;
+use self::sharing::Sharing;
 use self::shutdown::Ending;
 use self::sleep::Sleep;
 use super::shared::{LocalEnds, Mail, Shared};
@@ -96,6 +99,7 @@ pub(crate) struct Worker {
     sleep: Sleep,
     ending: Ending,
     neighbors: Neighbors,
+    sharing: Sharing,
     panics: Panics,
     probes: Probes,
 }
@@ -134,6 +138,7 @@ impl Worker {
         let io = Io::new(driver);
         let fibers = Fibers::new(&queues);
         let panics = Panics::new(&queues);
+        let sharing = Sharing::new(&queues);
         Ok(Worker {
             queues,
             io,
@@ -143,6 +148,7 @@ impl Worker {
             sleep: Sleep::default(),
             ending: Ending::default(),
             neighbors: Neighbors::default(),
+            sharing,
             panics,
             probes: Probes::default(),
         })
@@ -154,6 +160,8 @@ impl Worker {
 
     #[cfg(test)]
     pub(crate) fn assert_nothing_waits(&self) {
+        // A fiber that has moved sends what it does not need any more.
+        self.take_mail();
         self.io.reactor.borrow_mut().assert_nothing_waits();
     }
 
@@ -256,8 +264,13 @@ impl Worker {
             self.io.flush(&self.queues);
             self.queues.take_injected();
             self.neighbors.balance(&self.queues, || self.io.now());
+            if self.sharing.is_due() {
+                self.share_fibers();
+            }
         }
         self.poll_sources();
+        #[cfg(test)]
+        self.share_at_random();
         let found = self.queues.has_work();
         if found {
             self.sleep.end_search(&self.queues);
@@ -305,7 +318,10 @@ impl Worker {
     fn take_mail(&self) {
         for mail in self.queues.remote.inbox().take() {
             match mail {
-                Mail::Ready(fiber) => self.queues.make_ready_here(fiber),
+                Mail::Ready(fiber) => self.queues.make_ready_at_home(fiber),
+                Mail::Moved(fiber) => self.adopt(fiber),
+                Mail::End(token) => self.io.reactor.borrow_mut().end(token),
+                Mail::ForgetWake(timer) => self.io.reactor.borrow_mut().forget_wake(timer),
                 Mail::Alone(fiber) => {
                     self.queues.shared.outside.fetch_sub(1, Ordering::Relaxed);
                     if let Some(record) = fiber.control().record() {

@@ -2,7 +2,7 @@
 
 use super::Queues;
 use crate::fiber::Started;
-use crate::sched::shared::Remote;
+use crate::sched::shared::{Mail, Remote};
 
 impl Queues {
     /// Appends a fiber that has left its stack to the ready fibers.
@@ -44,7 +44,32 @@ impl Queues {
         }
     }
 
-    /// Queues a woken fiber if its scheduler is this worker.
+    /// Queues a fiber whose park an event of this worker has ended, like
+    /// [`make_ready_as`](Queues::make_ready_as). If it has moved to another worker, it is sent there
+    /// when this one takes its mail: the caller is in the reactor.
+    pub(in crate::sched) fn make_unparked_ready(&self, fiber: Started, first: bool) {
+        if self.is_home_of(fiber) {
+            self.make_ready_as(fiber, first);
+        } else {
+            self.remote.inbox().put(Mail::Ready(fiber));
+        }
+    }
+
+    /// Queues a fiber, or sends it to the worker to which it has moved.
+    pub(in crate::sched) fn make_ready_at_home(&self, fiber: Started) {
+        if self.is_home_of(fiber) {
+            self.make_ready_here(fiber);
+        } else {
+            let home = fiber.control().home.get() as usize;
+            self.shared.remote(home).mail(Mail::Ready(fiber));
+        }
+    }
+
+    fn is_home_of(&self, fiber: Started) -> bool {
+        fiber.control().home.get() as usize == self.index
+    }
+
+    /// Queues a woken fiber if its worker is this one.
     pub(in crate::sched) fn wake_own(&self, owner: &Remote, fiber: Started) -> bool {
         let own = self.belong_to(owner);
         if own {
