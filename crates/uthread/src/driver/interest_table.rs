@@ -5,8 +5,11 @@
 //! An event of an earlier file with the same number only causes a failed attempt. Operations that
 //! still wait for such a file when the next one is registered are orphans: foreign code has closed
 //! their descriptor. An attempt would take the bytes of the next file, so they fail.
+//!
+//! If nothing has waited for several events of a descriptor, as a fiber of another worker uses it
+//! now, the kernel reports no more of them until something waits again.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -106,8 +109,31 @@ impl<O> InterestTable<O> {
             .then(|| self.file(descriptor.fd.as_raw_fd()))
     }
 
+    /// Makes the kernel report no events of a descriptor until an operation [waits](Self::wait),
+    /// apart from errors. The descriptor is that of an event.
+    #[cold]
+    pub(super) fn mute(&self, fd: RawFd) {
+        self.change(fd, EventFlags::ET);
+    }
+
+    /// Changes the events that the kernel reports, and makes it report those that are due. No error
+    /// matters: the file is closed then, like the earlier files of this number.
+    #[cold]
+    #[inline(never)]
+    #[allow(unsafe_code, reason = "a number that an event refers to")]
+    fn change(&self, fd: RawFd, events: EventFlags) {
+        let data = EventData::new_u64(u64::from(fd.cast_unsigned()));
+        // SAFETY: the number only names a registration of the epoll instance, which exists for an
+        // open file alone.
+        let file = unsafe { BorrowedFd::borrow_raw(fd) };
+        let _ = epoll::modify(&self.epoll, file, data, events);
+    }
+
     /// Makes an operation wait for a registered descriptor.
     pub(super) fn wait(&mut self, fd: RawFd, interest: Interest, waiting: Waiting<O>) {
+        if self.file(fd).end_unused() {
+            self.change(fd, EVERYTHING);
+        }
         self.latest.insert(waiting.token, fd);
         self.waiting += 1;
         self.file(fd).wait(interest, waiting);
@@ -139,5 +165,93 @@ impl<O> InterestTable<O> {
             self.files.resize_with(index + 1, Readiness::new);
         }
         &mut self.files[index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+    use std::ptr::NonNull;
+    use std::time::Duration;
+
+    use rustix::event::PollFlags;
+    use rustix::event::epoll::CreateFlags;
+
+    use super::*;
+    use crate::driver::events::{EVENTS_MAX, Events};
+    use crate::driver::readiness::{Event, on_event};
+    use crate::resource::descriptor::FdState;
+
+    /// Takes the events that have occurred, and returns the number of those, and of the operations
+    /// that they concern.
+    fn take_events(table: &mut InterestTable<()>) -> (usize, usize) {
+        let (epoll, mut events, mut ended) = (Arc::clone(&table.epoll), Events::new(), 0);
+        let events = events.wait(epoll.as_fd(), Some(Duration::ZERO), EVENTS_MAX);
+        for event in &*events {
+            let (data, flags) = (event.data.u64(), event.flags);
+            let (fd, flags) = (
+                data as RawFd,
+                PollFlags::from_bits_retain(flags.bits() as u16),
+            );
+            let event = Event::new(flags);
+            if on_event(table, |table| table.file(fd), event, |_, _| ended += 1) {
+                table.mute(fd);
+            }
+        }
+        (events.len(), ended)
+    }
+
+    #[test]
+    #[allow(unsafe_code, reason = "an operation without content")]
+    fn events_end_while_nobody_waits_for_them() {
+        let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC).unwrap());
+        let mut table = InterestTable::new(epoll);
+        let ((mut ours, mut peer), state) = (UnixStream::pair().unwrap(), FdState::new());
+        let fd = ours.as_raw_fd();
+        let descriptor = Descriptor {
+            fd: ours.as_fd(),
+            state: &state,
+        };
+        assert_eq!(table.register(descriptor), Ok(true));
+        let mut events = 0;
+        for _ in 0..100 {
+            peer.write_all(&[1]).unwrap();
+            events += take_events(&mut table).0;
+            ours.read_exact(&mut [0]).unwrap();
+        }
+        assert!((1..50).contains(&events), "{events} events");
+
+        for byte in 0..3 {
+            // SAFETY: nothing accesses the operation.
+            let waiting = unsafe { Waiting::new(NonNull::dangling(), Token(byte)) };
+            table.wait(fd, Interest::IN, waiting);
+            take_events(&mut table); // There is room to send.
+            peer.write_all(&[1]).unwrap();
+            assert_eq!(take_events(&mut table).1, 1, "the operation waits on");
+            ours.read_exact(&mut [0]).unwrap();
+        }
+    }
+
+    #[test]
+    #[allow(unsafe_code, reason = "an operation without content")]
+    fn an_event_that_occurred_before_the_wait_is_reported() {
+        let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC).unwrap());
+        let mut table = InterestTable::new(epoll);
+        let ((ours, mut peer), state) = (UnixStream::pair().unwrap(), FdState::new());
+        let descriptor = Descriptor {
+            fd: ours.as_fd(),
+            state: &state,
+        };
+        table.register(descriptor).unwrap();
+        for _ in 0..100 {
+            peer.write_all(&[1]).unwrap();
+            take_events(&mut table);
+        }
+        // SAFETY: nothing accesses the operation.
+        let waiting = unsafe { Waiting::new(NonNull::dangling(), Token(1)) };
+        table.wait(ours.as_raw_fd(), Interest::IN, waiting);
+        assert_eq!(take_events(&mut table).1, 1, "the bytes are not seen");
     }
 }

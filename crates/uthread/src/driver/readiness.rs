@@ -134,6 +134,8 @@ pub(super) struct Readiness<O> {
     is_final: bool,
     /// The readiness that the first operation waits for.
     first_interest: Interest,
+    /// Number of events since the last wait, or [`MUTED`].
+    unused: u8,
     /// The operation that has waited longest.
     first: Option<Waiting<O>>,
     /// The others; empty if there is no first one. Bounded by the number of fibers.
@@ -143,6 +145,10 @@ pub(super) struct Readiness<O> {
 
 const _: () = assert!(size_of::<Readiness<Operation<'_>>>() == 32);
 
+/// Number of events for which nothing waits, after which the kernel need not report others: the
+/// connection is used by another worker now, or has much data to be taken.
+const MUTED: u8 = 16;
+
 impl<O> Readiness<O> {
     /// Creates the readiness of a descriptor for which the kernel does not report events yet.
     pub(super) const fn new() -> Readiness<O> {
@@ -151,6 +157,7 @@ impl<O> Readiness<O> {
             unready: Interest::NONE,
             is_final: false,
             first_interest: Interest::NONE,
+            unused: 0,
             first: None,
             others: None,
         }
@@ -166,6 +173,23 @@ impl<O> Readiness<O> {
     pub(super) fn reset(&mut self) {
         self.is_final = false;
         self.unready = Interest::NONE;
+        self.unused = 0;
+    }
+
+    /// Counts an event for which nothing waits. Returns `true` if it is to be the last one for now.
+    #[cold]
+    #[inline(never)]
+    fn count_unused(&mut self) -> bool {
+        let is_counted = self.unused < MUTED;
+        self.unused += u8::from(is_counted);
+        is_counted && self.unused == MUTED
+    }
+
+    /// Records that an operation is about to wait. Returns `true` if the kernel has to report events
+    /// again.
+    #[inline]
+    pub(super) fn end_unused(&mut self) -> bool {
+        self.unused != 0 && std::mem::take(&mut self.unused) == MUTED
     }
 
     /// Makes the next operation be tried without an event.
@@ -298,21 +322,27 @@ impl<O> Readiness<O> {
 
 /// Handles an event of the descriptor that `readiness` finds in `table`. Passes each operation that
 /// it may concern to `proceed`, in order; an operation that has to wait again moves to the end.
+/// Returns `true` if the kernel need not report further events until an operation waits.
 #[inline]
 pub(super) fn on_event<T, O>(
     table: &mut T,
     readiness: impl Fn(&mut T) -> &mut Readiness<O>,
     event: Event,
     mut proceed: impl FnMut(&mut T, Waiting<O>),
-) {
+) -> bool {
     let descriptor = readiness(table);
     descriptor.unready.0 &= !event.ready.0;
     descriptor.is_final |= event.is_final;
-    for _ in 0..descriptor.waiting() {
+    let waiting = descriptor.waiting();
+    if waiting == 0 {
+        return descriptor.count_unused();
+    }
+    for _ in 0..waiting {
         if let Some(waiting) = readiness(table).take_first(event.ready) {
             proceed(table, waiting);
         }
     }
+    false
 }
 
 #[cfg(test)]

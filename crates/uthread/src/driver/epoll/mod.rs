@@ -464,15 +464,21 @@ impl Core {
             let (data, flags) = (event.data.u64(), event.flags);
             match data {
                 WAKE_UP => operations.woken = true,
-                fd => readiness::on_event(
-                    &mut *operations,
-                    |operations| operations.interests.file(fd as RawFd),
-                    Event::new(PollFlags::from_bits_retain(flags.bits() as u16)),
-                    |operations, waiting| {
-                        operations.interests.end_wait();
-                        self.proceed(operations, waiting);
-                    },
-                ),
+                fd => {
+                    let fd = fd as RawFd;
+                    let is_unused = readiness::on_event(
+                        &mut *operations,
+                        |operations| operations.interests.file(fd),
+                        Event::new(PollFlags::from_bits_retain(flags.bits() as u16)),
+                        |operations, waiting| {
+                            operations.interests.end_wait();
+                            self.proceed(operations, waiting);
+                        },
+                    );
+                    if is_unused {
+                        operations.interests.mute(fd);
+                    }
+                }
             }
         }
     }

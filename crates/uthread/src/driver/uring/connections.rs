@@ -209,7 +209,7 @@ impl Connections {
                 data as RawFd,
                 Event::new(PollFlags::from_bits_retain(flags.bits() as u16)),
             );
-            readiness::on_event(
+            let is_unused = readiness::on_event(
                 state,
                 |state| state.interests.file(fd),
                 event,
@@ -221,6 +221,9 @@ impl Connections {
                     }
                 },
             );
+            if is_unused {
+                state.interests.mute(fd);
+            }
         }
         self.has_results
             .store(!state.done.is_empty(), Ordering::Relaxed);
