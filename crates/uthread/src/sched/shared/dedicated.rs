@@ -17,7 +17,6 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::Shared;
 use super::abandonment::Abandonment;
-use crate::atomic::lock;
 use crate::fiber::{Cancelled, FiberRef, Outcome};
 use crate::priorities::Priority;
 
@@ -159,15 +158,13 @@ impl Shared {
         if !self.all_workers_ended() || dedicated.is_some_and(|dedicated| !dedicated.is_empty()) {
             return;
         }
-        for fiber in mem::take(&mut *lock(&self.abandoned)) {
+        for fiber in self.life.take_abandoned() {
             fiber.give_up();
             mem::forget(fiber);
         }
     }
 
     fn all_workers_ended(&self) -> bool {
-        // Acquire pairs with the release in `count_worker_end`. Read first, as the number of
-        // workers may grow.
-        self.ended.load(Ordering::Acquire) == self.workers()
+        self.life.ended_workers() == self.workers()
     }
 }

@@ -8,7 +8,9 @@
 //! | [`idle`] | which workers sleep, and which are woken |
 //! | [`notifier`] | wakes the monitor |
 //! | [`dedicated`] | the fibers that run on threads of their own |
+//! | [`life`] | whether the runtime shuts down, and which workers have ended |
 //! | [`abandonment`] | whether the fibers of a runtime that ends are awaited |
+//! | [`arrivals`] | new fibers that any worker may take |
 //! | [`runners`] | stacks with blocks of thread-local storage, for fibers that have their own |
 //! | [`shortage`] | new fibers for which there is no memory |
 //! | [`delays`] | how long its ready fibers wait |
@@ -17,6 +19,7 @@
 //! | [`debugger`] | the workers of the process, where a debugger finds them |
 
 pub(crate) mod abandonment;
+mod arrivals;
 pub(crate) mod counters;
 pub(in crate::sched) mod debugger;
 pub(in crate::sched) mod dedicated;
@@ -24,22 +27,23 @@ pub(crate) mod delays;
 mod gauge;
 pub(crate) mod handover;
 pub(crate) mod idle;
+mod life;
 mod notifier;
 mod remote;
 pub(in crate::sched) mod runners;
 pub(crate) mod shortage;
 pub(crate) mod spares;
 
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crossbeam_deque::Injector;
-
-use self::abandonment::{Abandonment, Decision};
+use self::abandonment::Abandonment;
+use self::arrivals::Arrivals;
 use self::counters::{Counter, Counters};
 use self::dedicated::DedicatedFibers;
 use self::idle::Idle;
+use self::life::Life;
 use self::notifier::Notifier;
 pub(crate) use self::remote::{LocalEnds, Mail, Reading, Remote};
 use self::runners::Runners;
@@ -47,7 +51,6 @@ use self::shortage::Shortage;
 use self::spares::Spares;
 use super::queues::new_fibers::{NewFibers, take};
 use super::queues::prioritized::SharedPrioritized;
-use crate::atomic::lock;
 use crate::fiber::{AnyContext, FiberRef};
 use crate::pool::{self, OwnPool};
 use crate::stack::pool::Pool;
@@ -63,29 +66,17 @@ pub(crate) struct Shared {
     pub(in crate::sched) sharing: Sharing,
     /// If fibers have thread-local storage of their own: runners with a block that no worker keeps.
     pub(in crate::sched) runners: Option<Runners>,
-    /// New fibers from outside the workers. Bounded by memory: `spawn` cannot refuse.
-    pub(in crate::sched) injector: Injector<FiberRef>,
-    /// Number of new fibers that were handed to the workers in turn.
-    pub(in crate::sched) spread: AtomicUsize,
+    arrivals: Arrivals,
     /// The workers that the runtime was built with.
-    pub(in crate::sched) remotes: Vec<Arc<Remote>>,
+    remotes: Vec<Arc<Remote>>,
     /// Used if fibers have thread-local storage of their own.
     pub(crate) spares: Spares,
-    pub(in crate::sched) idle: Arc<Idle>,
-    /// The flags [`SHUT_DOWN`], [`JOINING`] and [`ORDERED`], in one word, so that one test for all
-    /// of them suffices.
-    state: AtomicU8,
+    idle: Arc<Idle>,
+    life: Life,
     pub(in crate::sched) shortage: Shortage,
-    /// Set before [`ORDERED`].
-    prioritized: OnceLock<Arc<SharedPrioritized>>,
-    abandonment: Arc<Decision>,
     /// Number of fibers that wait for an event from outside the runtime: for calls on other
     /// threads, or fibers of other runtimes; or that run without their worker.
     pub(in crate::sched) outside: AtomicUsize,
-    /// Abandoned fibers. Their joiners have to wait until no worker of this runtime runs.
-    abandoned: Mutex<Vec<FiberRef>>,
-    /// Number of workers that have ended.
-    pub(in crate::sched) ended: AtomicUsize,
     /// Set before the first dedicated fiber starts.
     dedicated: OnceLock<Arc<dyn DedicatedFibers>>,
     pub(crate) notifier: Notifier,
@@ -114,15 +105,6 @@ pub(crate) enum Sharing {
     AtRandom,
 }
 
-/// Set once the runtime shuts down.
-const SHUT_DOWN: u8 = 1;
-
-/// Set if the runtime shuts down once no fiber is left.
-const JOINING: u8 = 2;
-
-/// Set from the moment at which a fiber has a priority other than normal.
-const ORDERED: u8 = 4;
-
 /// How long a dropped runtime without progress waits for another thread to wake one of its fibers:
 /// a thread may hold a lock that a fiber needs to end.
 pub(in crate::sched) const STILL_TIME_MAX: Duration = Duration::from_secs(2);
@@ -139,9 +121,9 @@ impl Shared {
             context,
         } = settings;
         let idle = Arc::new(Idle::default());
-        let abandonment = Arc::new(Decision::default());
+        let life = Life::default();
         let peers = Arc::default();
-        let remote = |_| Remote::new(&idle, &abandonment, &peers, workers == 1);
+        let remote = |_| Remote::new(&idle, life.abandonment(), &peers, workers == 1);
         let (remotes, queues): (Vec<_>, _) = (0..workers).map(remote).unzip();
         peers.get_or_init(|| remotes.iter().map(Arc::downgrade).collect());
         let shared = Shared {
@@ -158,18 +140,13 @@ impl Shared {
                 sharing
             },
             runners: own_tls.then(Runners::default),
-            injector: Injector::new(),
-            spread: AtomicUsize::new(0),
+            arrivals: Arrivals::new(),
             remotes,
             spares: Spares::default(),
             idle,
-            state: AtomicU8::new(0),
+            life,
             shortage: Shortage::default(),
-            prioritized: OnceLock::new(),
-            abandonment,
             outside: AtomicUsize::new(0),
-            abandoned: Mutex::default(),
-            ended: AtomicUsize::new(0),
             dedicated: OnceLock::new(),
             notifier: Notifier::default(),
         };
@@ -178,6 +155,15 @@ impl Shared {
 
     pub(in crate::sched) fn idle(&self) -> &Idle {
         &self.idle
+    }
+
+    /// Claims a sleeping worker for work that any worker may take, if one is needed. The caller
+    /// wakes it.
+    pub(in crate::sched) fn claim_one(&self) -> Option<&Remote> {
+        let remotes = self.idle.wanted().then(|| self.remotes.iter());
+        remotes?
+            .find(|remote| remote.claim())
+            .map(|remote| &**remote)
     }
 
     pub(crate) fn remote(&self, index: usize) -> &Arc<Remote> {
@@ -196,32 +182,22 @@ impl Shared {
 
     /// Returns `true` if there is work that any worker may take.
     pub(in crate::sched) fn has_stealable_work(&self) -> bool {
-        !self.injector.is_empty()
+        !self.arrivals.is_empty()
             || self
                 .remotes
                 .iter()
                 .any(|remote| remote.has_stealable_work())
-            || self
-                .prioritized()
-                .is_some_and(|prioritized| !prioritized.is_empty())
     }
 
     /// Returns the queues of fibers whose priority is not normal, if the workers order fibers.
     pub(in crate::sched) fn prioritized(&self) -> Option<&Arc<SharedPrioritized>> {
-        // Acquire pairs with the release in `begin_ordering`.
-        match self.state.load(Ordering::Acquire) & ORDERED {
-            0 => None,
-            _ => self.prioritized.get(),
-        }
+        self.arrivals.prioritized()
     }
 
     /// Makes the workers order fibers by their priorities. Each begins to with its next iteration.
     pub(in crate::sched) fn begin_ordering(&self) -> &SharedPrioritized {
-        let prioritized = self.prioritized.get_or_init(Arc::default);
-        if self.state.load(Ordering::Relaxed) & ORDERED == 0 {
-            // Release pairs with the acquire in `prioritized`.
-            self.state.fetch_or(ORDERED, Ordering::Release);
-        }
+        let prioritized = self.arrivals.prioritized_or_init();
+        self.life.begin_ordering();
         prioritized
     }
 
@@ -233,8 +209,7 @@ impl Shared {
 
     /// Returns `true` if the runtime shuts down, or if the workers order fibers.
     pub(in crate::sched) fn is_shut_down_or_ordered(&self) -> bool {
-        // Relaxed: a caller that acts on it looks again.
-        self.state.load(Ordering::Relaxed) & (SHUT_DOWN | ORDERED) != 0
+        self.life.is_shut_down_or_ordered()
     }
 
     /// Returns the state of each worker that metrics show.
@@ -245,8 +220,7 @@ impl Shared {
     /// Returns the number of fibers that any worker may take: new ones from outside the workers or
     /// with a priority.
     pub(crate) fn injected(&self) -> usize {
-        let prioritized = self.prioritized().map_or(0, |queues| queues.len());
-        self.injector.len() + prioritized
+        self.arrivals.len()
     }
 
     /// Returns the counters of each worker.
@@ -254,14 +228,24 @@ impl Shared {
         self.remotes.iter().map(|remote| &remote.counters)
     }
 
+    /// Queues a normal new fiber from outside the workers. The caller then wakes one.
+    pub(in crate::sched) fn push_arrival(&self, fiber: FiberRef) {
+        self.arrivals.push(fiber);
+    }
+
+    /// Returns the worker whose turn it is to get the fiber of a connection.
+    pub(in crate::sched) fn next_in_turn(&self) -> &Remote {
+        self.remote(self.arrivals.next_turn() % self.workers())
+    }
+
     /// Takes a new fiber from outside the workers.
     pub(in crate::sched) fn take_injected(&self) -> Option<FiberRef> {
-        take(|| self.injector.steal())
+        self.arrivals.take()
     }
 
     /// Takes new fibers from outside the workers. Returns one, and may put more into `new`.
     pub(in crate::sched) fn take_many_injected(&self, new: &NewFibers) -> Option<FiberRef> {
-        new.take_from(&self.injector)
+        self.arrivals.take_many(new)
     }
 
     /// Steals half of the fibers in another worker's deque. Returns one, and puts the others into
@@ -287,14 +271,13 @@ impl Shared {
     }
 
     pub(crate) fn is_shut_down(&self) -> bool {
-        // Acquire pairs with the release in `shut_down`.
-        self.state.load(Ordering::Acquire) & SHUT_DOWN != 0
+        self.life.is_shut_down()
     }
 
     /// Makes every worker cancel its remaining fibers and end. The worker of the caller, if it is
     /// one of them, does so at once.
     pub(crate) fn shut_down(&self) {
-        self.state.fetch_or(SHUT_DOWN, Ordering::Release);
+        self.life.shut_down();
         self.cancel_fibers_here();
         // Pairs with the fence in `announce_sleep`: a worker that has no waker yet sees the store;
         // and with the one in `dedicated_or_init`.
@@ -306,7 +289,7 @@ impl Shared {
     /// Makes every worker leave its remaining fibers where they are, and end. The runtime is shut
     /// down before or after this.
     pub(crate) fn abandon(&self, abandonment: Abandonment) {
-        self.abandonment.make(abandonment);
+        self.life.abandon(abandonment);
         // Pairs with the fences in `announce_sleep` and `dedicated_or_init`, as in `shut_down`.
         fence(Ordering::SeqCst);
         self.wake_all();
@@ -314,40 +297,38 @@ impl Shared {
     }
 
     pub(crate) fn abandonment(&self) -> Abandonment {
-        self.abandonment.get()
+        self.life.abandonment().get()
     }
 
     pub(in crate::sched) fn is_abandoned(&self) -> bool {
-        self.abandonment.is_made()
+        self.life.abandonment().is_made()
     }
 
     /// Records that a started fiber moves to another worker.
     pub(in crate::sched) fn record_move(&self) {
-        self.abandonment.record_move();
+        self.life.abandonment().record_move();
     }
 
     /// Keeps a fiber that is never resumed until all workers have ended.
     pub(in crate::sched) fn keep_abandoned(&self, fiber: FiberRef) {
-        lock(&self.abandoned).push(fiber);
+        self.life.keep_abandoned(fiber);
     }
 
     /// Makes the runtime shut down once no fiber is left.
     pub(crate) fn join(&self) {
-        self.state.fetch_or(JOINING, Ordering::Release);
+        self.life.join();
         // Pairs with the fence in `announce_sleep`, as in `shut_down`.
         fence(Ordering::SeqCst);
         self.wake_all();
     }
 
     pub(in crate::sched) fn is_joining(&self) -> bool {
-        // Acquire pairs with the release in `join`.
-        self.state.load(Ordering::Acquire) & JOINING != 0
+        self.life.is_joining()
     }
 
     /// Returns `true` if the runtime neither shuts down nor is about to.
     pub(in crate::sched) fn is_running(&self) -> bool {
-        // Acquire pairs with the releases in `shut_down` and `join`.
-        self.state.load(Ordering::Acquire) & (SHUT_DOWN | JOINING) == 0
+        self.life.is_running()
     }
 
     /// Returns `true` if no fiber is left, and none can be added. Called by a worker that has
@@ -384,8 +365,7 @@ impl Shared {
 
     /// Counts a worker that has ended. The last one ends what no worker can take any more.
     pub(in crate::sched) fn record_worker_end(&self) {
-        // AcqRel: the last worker sees the fibers that the others have kept.
-        if self.ended.fetch_add(1, Ordering::AcqRel) + 1 == self.workers() {
+        if self.life.count_worker_end() == self.workers() {
             self.spares.end();
             if let Some(runners) = &self.runners {
                 self.stacks.give(runners.end_all());
@@ -421,8 +401,7 @@ impl Shared {
         // Read before and after the queues, as a part may be queued or taken back in between.
         let before = parts();
         let queued = self.remotes.iter().map(|remote| remote.new_fibers());
-        let prioritized = self.prioritized().map_or(0, |queues| queues.new_fibers());
-        let queued = self.injector.len() + queued.sum::<usize>() + prioritized;
+        let queued = self.arrivals.unstarted() + queued.sum::<usize>();
         queued as u64 > before.max(parts()).cast_unsigned()
     }
 

@@ -14,7 +14,7 @@ impl Shared {
     /// Queues a new fiber from outside the workers.
     pub(crate) fn inject(&self, fiber: FiberRef) {
         match fiber.control().limits.priority() {
-            Priority::Normal => self.injector.push(fiber),
+            Priority::Normal => self.push_arrival(fiber),
             _ => self.queue_prioritized(fiber),
         }
         self.wake_one();
@@ -24,8 +24,7 @@ impl Shared {
     /// if it did.
     pub(in crate::sched) fn wake_one(&self) -> bool {
         if (self.workers() > 1 || !self.is_called_from_inside())
-            && self.idle.wanted()
-            && let Some(remote) = self.remotes.iter().find(|remote| remote.claim())
+            && let Some(remote) = self.claim_one()
         {
             remote.wake();
             return true;

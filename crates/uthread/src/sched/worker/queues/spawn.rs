@@ -11,8 +11,6 @@
 //! connections. Therefore such fibers are handed to the workers in turn. Others take one over only
 //! if its worker is [stuck](super::super::neighbors).
 
-use std::sync::atomic::Ordering;
-
 use super::Queues;
 use crate::fiber::FiberRef;
 use crate::priorities::Priority;
@@ -107,9 +105,7 @@ impl Queues {
     #[cold]
     fn spread(&self, fiber: FiberRef) {
         self.spreads_next.set(false);
-        // Relaxed: nothing depends on it.
-        let turn = self.shared.spread.fetch_add(1, Ordering::Relaxed);
-        let worker = self.shared.remote(turn % self.shared.workers());
+        let worker = self.shared.next_in_turn();
         if let Some(fiber) = worker.hand(fiber) {
             // The other worker has ended with the runtime, before this one.
             self.push_new(fiber);
