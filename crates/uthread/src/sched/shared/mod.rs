@@ -123,7 +123,7 @@ impl Shared {
         let idle = Arc::new(Idle::default());
         let life = Life::default();
         let peers = Arc::default();
-        let remote = |_| Remote::new(&idle, life.abandonment(), &peers, workers == 1);
+        let remote = |index| Remote::new(index, &idle, life.abandonment(), &peers, workers == 1);
         let (remotes, queues): (Vec<_>, _) = (0..workers).map(remote).unzip();
         peers.get_or_init(|| remotes.iter().map(Arc::downgrade).collect());
         let shared = Shared {

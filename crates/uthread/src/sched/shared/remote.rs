@@ -36,6 +36,7 @@ pub(in crate::sched) type Peers = OnceLock<Vec<Weak<Remote>>>;
 
 /// The part of a worker that others access.
 pub(crate) struct Remote {
+    pub(in crate::sched) index: u32,
     pub(super) new: NewFibersHandle,
     pub(in crate::sched) inbox: Inbox<Mail>,
     /// Number of new fibers in the inbox, which others may take over. Relaxed: like the inbox, the
@@ -115,6 +116,7 @@ impl Remote {
     /// Creates a worker's part that others access, and the ends of its queues. `only` if it has and
     /// will have no other beside it.
     pub(in crate::sched) fn new(
+        index: usize,
         idle: &Arc<Idle>,
         abandonment: &Arc<Decision>,
         peers: &Arc<Peers>,
@@ -122,6 +124,7 @@ impl Remote {
     ) -> (Arc<Remote>, LocalEnds) {
         let (new, handle) = NewFibers::new(only);
         let remote = Remote {
+            index: index as u32,
             new: handle,
             inbox: Inbox::default(),
             handed: AtomicUsize::new(0),

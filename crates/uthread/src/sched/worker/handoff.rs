@@ -115,10 +115,12 @@ impl Remote {
             // Also before its worker has come to cancel its fibers.
             fiber.control().limits.cancel();
         }
-        // Without the worker, the runtime has ended, and has abandoned the fiber.
-        if let Some(home) = self.peer(fiber.control().home.get()) {
+        let home = fiber.control().home.get();
+        if home == self.index {
+            self.enqueue_own(fiber);
+        } else if let Some(home) = self.peer(home) {
             home.enqueue_own(fiber);
-        }
+        } // Otherwise the runtime has ended, and has abandoned the fiber.
     }
 }
 
