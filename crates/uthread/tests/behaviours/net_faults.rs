@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::iter;
-use std::net::{self, Shutdown};
+use std::net::{self, Ipv4Addr, Shutdown};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -84,12 +84,14 @@ fn connecting_to_a_closed_port_is_refused(place: Place) {
 }
 
 fn an_address_in_use_is_refused_until_it_is_free(place: Place) {
-    // No other behaviour uses this address, and one trial at a time, so that none takes the port
-    // meanwhile.
+    // No other process and behaviour uses this address, and one trial at a time, so that none takes
+    // the port meanwhile.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let own = Ipv4Addr::new(127, high.max(1), middle, low);
     place.run(|| {
-        let listener = TcpListener::bind("127.0.0.3:0").unwrap();
+        let listener = TcpListener::bind((own, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         assert_eq!(errno(TcpListener::bind(address)), Errno::ADDRINUSE);
         // A connection in TIME_WAIT does not keep a server from starting again.
