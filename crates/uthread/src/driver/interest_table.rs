@@ -13,11 +13,12 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::event::PollFlags;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
 use crate::driver::Token;
-use crate::driver::readiness::{Interest, Readiness, Waiting};
+use crate::driver::readiness::{Event, Interest, Readiness, Waiting};
 use crate::driver::token_map::TokenMap;
 use crate::resource::descriptor::Descriptor;
 
@@ -109,13 +110,6 @@ impl<O> InterestTable<O> {
             .then(|| self.file(descriptor.fd.as_raw_fd()))
     }
 
-    /// Makes the kernel report no events of a descriptor until an operation [waits](Self::wait),
-    /// apart from errors. The descriptor is that of an event.
-    #[cold]
-    pub(super) fn mute(&self, fd: RawFd) {
-        self.change(fd, EventFlags::ET);
-    }
-
     /// Changes the events that the kernel reports, and makes it report those that are due. No error
     /// matters: the file is closed then, like the earlier files of this number.
     #[cold]
@@ -139,11 +133,6 @@ impl<O> InterestTable<O> {
         self.file(fd).wait(interest, waiting);
     }
 
-    /// Counts an operation whose wait an event has ended.
-    pub(super) fn end_wait(&mut self) {
-        self.waiting -= 1;
-    }
-
     pub(super) fn has_waiting(&self) -> bool {
         self.waiting > 0
     }
@@ -158,6 +147,15 @@ impl<O> InterestTable<O> {
         has_waited
     }
 
+    /// Counts an event for which nothing waits. After several, makes the kernel report no more until
+    /// an operation [waits](Self::wait), apart from errors.
+    #[cold]
+    fn ignore(&mut self, fd: RawFd) {
+        if self.file(fd).count_unused() {
+            self.change(fd, EventFlags::ET);
+        }
+    }
+
     #[inline]
     pub(super) fn file(&mut self, fd: RawFd) -> &mut Readiness<O> {
         let index = fd.cast_unsigned() as usize;
@@ -165,6 +163,29 @@ impl<O> InterestTable<O> {
             self.files.resize_with(index + 1, Readiness::new);
         }
         &mut self.files[index]
+    }
+}
+
+/// Handles an event of a descriptor in the `table` of `owner`. Passes each operation that it may
+/// concern to `proceed`, in order; one that has to wait again moves to the end.
+#[inline]
+pub(super) fn on_event<T, O>(
+    owner: &mut T,
+    table: impl Fn(&mut T) -> &mut InterestTable<O>,
+    (fd, flags): (RawFd, EventFlags),
+    mut proceed: impl FnMut(&mut T, Waiting<O>),
+) {
+    let event = Event::new(PollFlags::from_bits_retain(flags.bits() as u16));
+    let waiting = table(owner).file(fd).record(event);
+    if waiting == 0 {
+        return table(owner).ignore(fd);
+    }
+    for _ in 0..waiting {
+        let interests = table(owner);
+        if let Some(waiting) = interests.file(fd).take_first(event) {
+            interests.waiting -= 1;
+            proceed(owner, waiting);
+        }
     }
 }
 
@@ -176,13 +197,31 @@ mod tests {
     use std::ptr::NonNull;
     use std::time::Duration;
 
-    use rustix::event::PollFlags;
     use rustix::event::epoll::CreateFlags;
 
     use super::*;
     use crate::driver::events::{EVENTS_MAX, Events};
-    use crate::driver::readiness::{Event, on_event};
     use crate::resource::descriptor::FdState;
+
+    /// Returns a table in which this end of a connection is registered.
+    fn table_with(ours: &UnixStream) -> InterestTable<()> {
+        let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC).unwrap());
+        let mut table = InterestTable::new(epoll);
+        let descriptor = Descriptor {
+            fd: ours.as_fd(),
+            state: &FdState::new(),
+        };
+        assert_eq!(table.register(descriptor), Ok(true));
+        table
+    }
+
+    /// Makes an operation wait for bytes.
+    #[allow(unsafe_code, reason = "an operation without content")]
+    fn wait(table: &mut InterestTable<()>, ours: &UnixStream, token: u64) {
+        // SAFETY: nothing accesses the operation.
+        let waiting = unsafe { Waiting::new(NonNull::dangling(), Token(token)) };
+        table.wait(ours.as_raw_fd(), Interest::IN, waiting);
+    }
 
     /// Takes the events that have occurred, and returns the number of those, and of the operations
     /// that they concern.
@@ -190,31 +229,16 @@ mod tests {
         let (epoll, mut events, mut ended) = (Arc::clone(&table.epoll), Events::new(), 0);
         let events = events.wait(epoll.as_fd(), Some(Duration::ZERO), EVENTS_MAX);
         for event in &*events {
-            let (data, flags) = (event.data.u64(), event.flags);
-            let (fd, flags) = (
-                data as RawFd,
-                PollFlags::from_bits_retain(flags.bits() as u16),
-            );
-            let event = Event::new(flags);
-            if on_event(table, |table| table.file(fd), event, |_, _| ended += 1) {
-                table.mute(fd);
-            }
+            let event = (event.data.u64() as RawFd, event.flags);
+            on_event(table, |table| table, event, |_, _| ended += 1);
         }
         (events.len(), ended)
     }
 
     #[test]
-    #[allow(unsafe_code, reason = "an operation without content")]
     fn events_end_while_nobody_waits_for_them() {
-        let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC).unwrap());
-        let mut table = InterestTable::new(epoll);
-        let ((mut ours, mut peer), state) = (UnixStream::pair().unwrap(), FdState::new());
-        let fd = ours.as_raw_fd();
-        let descriptor = Descriptor {
-            fd: ours.as_fd(),
-            state: &state,
-        };
-        assert_eq!(table.register(descriptor), Ok(true));
+        let (mut ours, mut peer) = UnixStream::pair().unwrap();
+        let mut table = table_with(&ours);
         let mut events = 0;
         for _ in 0..100 {
             peer.write_all(&[1]).unwrap();
@@ -223,10 +247,8 @@ mod tests {
         }
         assert!((1..50).contains(&events), "{events} events");
 
-        for byte in 0..3 {
-            // SAFETY: nothing accesses the operation.
-            let waiting = unsafe { Waiting::new(NonNull::dangling(), Token(byte)) };
-            table.wait(fd, Interest::IN, waiting);
+        for token in 0..3 {
+            wait(&mut table, &ours, token);
             take_events(&mut table); // There is room to send.
             peer.write_all(&[1]).unwrap();
             assert_eq!(take_events(&mut table).1, 1, "the operation waits on");
@@ -235,23 +257,14 @@ mod tests {
     }
 
     #[test]
-    #[allow(unsafe_code, reason = "an operation without content")]
     fn an_event_that_occurred_before_the_wait_is_reported() {
-        let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC).unwrap());
-        let mut table = InterestTable::new(epoll);
-        let ((ours, mut peer), state) = (UnixStream::pair().unwrap(), FdState::new());
-        let descriptor = Descriptor {
-            fd: ours.as_fd(),
-            state: &state,
-        };
-        table.register(descriptor).unwrap();
+        let (ours, mut peer) = UnixStream::pair().unwrap();
+        let mut table = table_with(&ours);
         for _ in 0..100 {
             peer.write_all(&[1]).unwrap();
             take_events(&mut table);
         }
-        // SAFETY: nothing accesses the operation.
-        let waiting = unsafe { Waiting::new(NonNull::dangling(), Token(1)) };
-        table.wait(ours.as_raw_fd(), Interest::IN, waiting);
+        wait(&mut table, &ours, 1);
         assert_eq!(take_events(&mut table).1, 1, "the bytes are not seen");
     }
 }

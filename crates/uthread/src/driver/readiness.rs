@@ -176,10 +176,18 @@ impl<O> Readiness<O> {
         self.unused = 0;
     }
 
+    /// Records an event. Returns the number of waiting operations.
+    #[inline]
+    pub(super) fn record(&mut self, event: Event) -> usize {
+        self.unready.0 &= !event.ready.0;
+        self.is_final |= event.is_final;
+        self.waiting()
+    }
+
     /// Counts an event for which nothing waits. Returns `true` if it is to be the last one for now.
     #[cold]
     #[inline(never)]
-    fn count_unused(&mut self) -> bool {
+    pub(super) fn count_unused(&mut self) -> bool {
         let is_counted = self.unused < MUTED;
         self.unused += u8::from(is_counted);
         is_counted && self.unused == MUTED
@@ -309,40 +317,15 @@ impl<O> Readiness<O> {
     /// Examines the first waiting operation: removes it if the event may concern it, and moves it
     /// to the end otherwise.
     #[inline]
-    fn take_first(&mut self, ready: Interest) -> Option<Waiting<O>> {
+    pub(super) fn take_first(&mut self, event: Event) -> Option<Waiting<O>> {
         let (interest, waiting) = (self.first_interest, self.first.take()?);
         self.advance();
-        if interest.intersects(ready) {
+        if interest.intersects(event.ready) {
             return Some(waiting);
         }
         self.wait(interest, waiting);
         None
     }
-}
-
-/// Handles an event of the descriptor that `readiness` finds in `table`. Passes each operation that
-/// it may concern to `proceed`, in order; an operation that has to wait again moves to the end.
-/// Returns `true` if the kernel need not report further events until an operation waits.
-#[inline]
-pub(super) fn on_event<T, O>(
-    table: &mut T,
-    readiness: impl Fn(&mut T) -> &mut Readiness<O>,
-    event: Event,
-    mut proceed: impl FnMut(&mut T, Waiting<O>),
-) -> bool {
-    let descriptor = readiness(table);
-    descriptor.unready.0 &= !event.ready.0;
-    descriptor.is_final |= event.is_final;
-    let waiting = descriptor.waiting();
-    if waiting == 0 {
-        return descriptor.count_unused();
-    }
-    for _ in 0..waiting {
-        if let Some(waiting) = readiness(table).take_first(event.ready) {
-            proceed(table, waiting);
-        }
-    }
-    false
 }
 
 #[cfg(test)]
@@ -378,12 +361,7 @@ mod tests {
     }
 
     fn on_edge(readiness: &mut Readiness, event: Event) {
-        on_event(
-            readiness,
-            |same| same,
-            event,
-            |_, _| unreachable!("nothing waits"),
-        );
+        assert_eq!(readiness.record(event), 0, "nothing waits");
     }
 
     #[test]

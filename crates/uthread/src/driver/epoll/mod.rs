@@ -24,7 +24,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
-use rustix::event::PollFlags;
 use rustix::event::epoll::{self, CreateFlags};
 use rustix::io::Errno;
 
@@ -33,13 +32,13 @@ pub(crate) use self::file::block;
 use self::returned::Returned;
 use super::eventfd::Eventfd;
 use super::native::{self, socket::Call};
-use super::readiness::{self, Event, Interest, Waiting};
+use super::readiness::{Interest, Waiting};
 use super::send_batcher::SendBatcher;
 use super::token_map::TokenMap;
 use super::{Completion, Completions, Counts, Driver, Pair, Start, Token, Wake, in_one};
 use crate::atomic::lock;
 use crate::driver::events::{self, EVENTS_MAX, Events};
-use crate::driver::interest_table::InterestTable;
+use crate::driver::interest_table::{self, InterestTable};
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
@@ -464,21 +463,12 @@ impl Core {
             let (data, flags) = (event.data.u64(), event.flags);
             match data {
                 WAKE_UP => operations.woken = true,
-                fd => {
-                    let fd = fd as RawFd;
-                    let is_unused = readiness::on_event(
-                        &mut *operations,
-                        |operations| operations.interests.file(fd),
-                        Event::new(PollFlags::from_bits_retain(flags.bits() as u16)),
-                        |operations, waiting| {
-                            operations.interests.end_wait();
-                            self.proceed(operations, waiting);
-                        },
-                    );
-                    if is_unused {
-                        operations.interests.mute(fd);
-                    }
-                }
+                fd => interest_table::on_event(
+                    &mut *operations,
+                    |operations| &mut operations.interests,
+                    (fd as RawFd, flags),
+                    |operations, waiting| self.proceed(operations, waiting),
+                ),
             }
         }
     }

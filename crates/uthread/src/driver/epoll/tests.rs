@@ -12,6 +12,8 @@ use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
+use rustix::event::PollFlags;
+
 use super::*;
 use crate::op::net::{self, SocketOperation};
 use crate::resource::descriptor::{Descriptor, FdState};

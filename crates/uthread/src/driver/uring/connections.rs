@@ -30,14 +30,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use io_uring::IoUring;
-use rustix::event::PollFlags;
 use rustix::event::epoll::{self, CreateFlags};
 
 use crate::atomic::lock;
 use crate::driver::eventfd::Eventfd;
 use crate::driver::events::{self, EVENTS_MAX, Events};
-use crate::driver::interest_table::InterestTable;
-use crate::driver::readiness::{self, Event, Interest, Waiting};
+use crate::driver::interest_table::{self, InterestTable};
+use crate::driver::readiness::{Interest, Waiting};
 use crate::driver::{Start, Token, in_one, native};
 use crate::op;
 use crate::op::net::Receive;
@@ -205,25 +204,16 @@ impl Connections {
             if data == RING {
                 continue;
             }
-            let (fd, event) = (
-                data as RawFd,
-                Event::new(PollFlags::from_bits_retain(flags.bits() as u16)),
-            );
-            let is_unused = readiness::on_event(
+            let fd = data as RawFd;
+            interest_table::on_event(
                 state,
-                |state| state.interests.file(fd),
-                event,
-                |state, mut waiting| {
-                    state.interests.end_wait();
-                    match self.attempt(state, fd, waiting.operation()) {
-                        Some(result) => state.done.push_back((waiting.token, in_one(result))),
-                        None => state.interests.wait(fd, Interest::IN, waiting),
-                    }
+                |state| &mut state.interests,
+                (fd, flags),
+                |state, mut waiting| match self.attempt(state, fd, waiting.operation()) {
+                    Some(result) => state.done.push_back((waiting.token, in_one(result))),
+                    None => state.interests.wait(fd, Interest::IN, waiting),
                 },
             );
-            if is_unused {
-                state.interests.mute(fd);
-            }
         }
         self.has_results
             .store(!state.done.is_empty(), Ordering::Relaxed);
