@@ -70,7 +70,7 @@ pub(crate) struct Remote {
 pub(crate) enum Mail {
     /// A fiber of this worker is ready.
     Ready(Started),
-    /// A fiber is ready that another worker has started. From now on it is this worker's.
+    /// A fiber is ready that was another worker's. From now on it is this worker's.
     Moved(FiberRef),
     /// A fiber has run without its worker, which was taken from it.
     Alone(Started),

@@ -327,12 +327,12 @@ impl Worker {
                     if let Some(record) = fiber.control().record() {
                         record.claim.name(std::ptr::from_ref(self).cast());
                     }
-                    self.queues.make_ready_here(fiber);
+                    self.queues.make_ready(fiber);
                 }
                 Mail::New(fiber) => {
                     self.queues.remote.count_handed_taken();
                     if let Some(fiber) = self.start(fiber) {
-                        self.queues.make_ready_here(fiber);
+                        self.queues.make_ready(fiber);
                     }
                 }
                 Mail::Interrupt(fiber) => self.io.reactor.borrow_mut().interrupt(fiber.control()),

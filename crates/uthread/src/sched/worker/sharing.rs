@@ -29,7 +29,8 @@ const LONG: Duration = Duration::from_millis(1);
 /// Average time of a turn that is long beside a move.
 const LONG_TURN: Duration = Duration::from_micros(20);
 
-/// The part of their difference by which two busy workers differ without a reason.
+/// Two busy workers share only if their numbers of ready fibers differ by more than this part of the
+/// larger one: smaller differences come and go.
 const NOISE: usize = 8;
 
 /// Maximum number of iterations of the loop between two looks at the clock, each of which runs a
@@ -211,7 +212,7 @@ impl Worker {
         }
         let fiber = self.fibers.adopt(fiber, &self.queues, &self.io);
         self.queues.count_steal();
-        self.queues.make_ready_here(fiber);
+        self.queues.make_ready(fiber);
     }
 }
 

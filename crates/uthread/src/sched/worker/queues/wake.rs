@@ -11,11 +11,6 @@ impl Queues {
         self.ready.push(fiber);
     }
 
-    /// Appends a fiber that only this worker may run to the ready fibers.
-    pub(in crate::sched) fn make_ready_here(&self, fiber: Started) {
-        self.ready.push(fiber);
-    }
-
     /// Appends a fiber that has used up its turn to the ready fibers, behind those that have not if
     /// fibers are not ordered.
     pub(in crate::sched) fn make_spent(&self, fiber: Started) {
@@ -58,7 +53,7 @@ impl Queues {
     /// Queues a fiber, or sends it to the worker to which it has moved.
     pub(in crate::sched) fn make_ready_at_home(&self, fiber: Started) {
         if self.is_home_of(fiber) {
-            self.make_ready_here(fiber);
+            self.make_ready(fiber);
         } else {
             let home = fiber.control().home.get() as usize;
             self.shared.remote(home).mail(Mail::Ready(fiber));
