@@ -43,31 +43,28 @@ pub(crate) fn run(root: &Path, writes: bool) -> io::Result<bool> {
     }
     let program = build(root)?;
     let names = output(Command::new(&program).arg("list"))?.0;
-    let measure = |least: &dyn Fn(&str, f64) -> bool| -> io::Result<Vec<Count>> {
-        let count = |name: &str| {
-            let count = instructions(&program, name, 1)?;
-            if least(name, count) {
-                return instructions(&program, name, ATTEMPTS);
-            }
-            Ok(count)
-        };
-        names
-            .lines()
-            .map(|name| Ok((name.to_owned(), count(name)?)))
-            .collect()
-    };
     let path = root.join(COUNTS);
+    let committed = if writes {
+        Vec::new()
+    } else {
+        parse(&fs::read_to_string(&path)?)?
+    };
+    let measure = |name: &str| {
+        let count = instructions(&program, name, 1)?;
+        let agrees = |(other, before): &Count| other == name && !differ(count, *before);
+        if committed.iter().any(agrees) {
+            return Ok((name.to_owned(), count));
+        }
+        Ok((name.to_owned(), instructions(&program, name, ATTEMPTS)?))
+    };
+    let measured: io::Result<Vec<Count>> = names.lines().map(measure).collect();
+    let measured = measured?;
     if writes {
-        fs::write(path, written(&measure(&|_, _| true)?))?;
+        fs::write(path, written(&measured))?;
         println!("cost: written into {COUNTS}");
         return Ok(true);
     }
-    let committed = parse(&fs::read_to_string(path)?)?;
-    let differs = |name: &str, count| {
-        let mut committed = committed.iter();
-        committed.any(|(other, before)| other == name && differ(count, *before))
-    };
-    let (lines, agree) = compare(&measure(&differs)?, &committed);
+    let (lines, agree) = compare(&measured, &committed);
     print!("{lines}");
     if !agree {
         eprintln!(
