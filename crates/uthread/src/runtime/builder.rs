@@ -15,7 +15,7 @@ use crate::pool::{self, Job};
 use crate::sched::features::fork;
 use crate::sched::monitor::{self, Monitor, Stall};
 use crate::sched::shared::spares::StartThread;
-use crate::sched::shared::{LocalEnds, Settings, Shared, Sharing};
+use crate::sched::shared::{LocalEnds, Settings, SharePolicy, Shared};
 use crate::sched::threads::Threads;
 use crate::sched::worker::thread as worker_thread;
 use crate::sched::worker::{Worker, current};
@@ -425,9 +425,9 @@ impl Builder {
             stack_size: self.stack_size,
             own_tls,
             sharing: if own_tls {
-                Sharing::IfLong
+                SharePolicy::IfLong
             } else {
-                Sharing::Never
+                SharePolicy::Never
             },
             calls: self.calls,
             context: self.context.clone().filter(|_| !own_tls),

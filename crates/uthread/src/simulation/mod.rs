@@ -39,7 +39,7 @@ use crate::fiber::{Fiber, Identity};
 use crate::pool;
 use crate::runtime::Metrics;
 use crate::sched::fast_rand;
-use crate::sched::shared::{Mail, Settings, Shared, Sharing};
+use crate::sched::shared::{Mail, Settings, SharePolicy, Shared};
 use crate::sched::worker::{Tick, Worker, current};
 use crate::stack::sizes::STACK_SIZE_MIN;
 use crate::thread::JoinHandle;
@@ -106,15 +106,15 @@ impl Simulation {
     /// Creates workers that share started fibers by half of the seeds.
     fn new(seed: u64, workers: usize) -> Simulation {
         let sharing = if seed.is_multiple_of(2) {
-            Sharing::IfLong
+            SharePolicy::IfLong
         } else {
-            Sharing::AtRandom
+            SharePolicy::AtRandom
         };
         Simulation::with_sharing(seed, workers, sharing)
     }
 
     /// Creates workers that share started fibers like this: all workers are on one thread.
-    fn with_sharing(seed: u64, workers: usize, sharing: Sharing) -> Simulation {
+    fn with_sharing(seed: u64, workers: usize, sharing: SharePolicy) -> Simulation {
         let world = Rc::new(RefCell::new(World::new(seed)));
         WORLD.set(Some(Rc::clone(&world)));
         fast_rand::reseed();

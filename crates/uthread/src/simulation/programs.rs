@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Simulation, under_seeds};
 use crate::sched::caller;
-use crate::sched::shared::Sharing;
+use crate::sched::shared::SharePolicy;
 use crate::sched::worker::current;
 use crate::thread::{self, park, park_timeout, sleep, spawn, yield_now};
 use crate::time::interval;
@@ -75,7 +75,7 @@ fn every_fiber_runs_once_and_stays_where_it_shall() {
     under_seeds(|seed| {
         let runs = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&runs);
-        let simulation = Simulation::with_sharing(seed, 3, Sharing::Never);
+        let simulation = Simulation::with_sharing(seed, 3, SharePolicy::Never);
         simulation.run(move || tree(3, seed, &counted));
         assert_eq!(runs.load(Ordering::Relaxed), 1 + 3 + 9 + 27);
     });

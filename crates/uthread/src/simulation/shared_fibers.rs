@@ -8,7 +8,7 @@ use super::operations::await_nothing;
 use super::programs::worker_index;
 use super::{Simulation, compute, under_seeds};
 use crate::op;
-use crate::sched::shared::Sharing;
+use crate::sched::shared::SharePolicy;
 use crate::thread::{sleep, spawn, yield_now};
 use crate::time::timeout;
 
@@ -53,7 +53,7 @@ fn compute_on_one(turns: usize) -> (usize, usize) {
 fn an_idle_worker_gets_started_fibers_that_wait_for_long() {
     const TURNS: usize = 400;
     under_seeds(|seed| {
-        let simulation = Simulation::with_sharing(seed, 2, Sharing::IfLong);
+        let simulation = Simulation::with_sharing(seed, 2, SharePolicy::IfLong);
         let (elsewhere, all) = simulation.run(|| compute_on_one(TURNS));
         // Of three fibers, the other worker gets one, after a while that the seed chooses.
         assert!(
@@ -66,7 +66,7 @@ fn an_idle_worker_gets_started_fibers_that_wait_for_long() {
 #[test]
 fn fibers_that_pass_messages_stay_together() {
     under_seeds(|seed| {
-        let simulation = Simulation::with_sharing(seed, 2, Sharing::IfLong);
+        let simulation = Simulation::with_sharing(seed, 2, SharePolicy::IfLong);
         simulation.run(|| {
             let fibers: Vec<_> = (0..FIBERS)
                 .map(|_| {
@@ -88,7 +88,7 @@ fn fibers_that_pass_messages_stay_together() {
 #[test]
 fn a_fiber_is_cancelled_and_woken_wherever_it_is() {
     under_seeds(|seed| {
-        let simulation = Simulation::with_sharing(seed, 3, Sharing::AtRandom);
+        let simulation = Simulation::with_sharing(seed, 3, SharePolicy::AtRandom);
         simulation.run(|| {
             let fibers: Vec<_> = (0..FIBERS)
                 .map(|_| {

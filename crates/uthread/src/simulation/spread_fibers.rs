@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use super::programs::{Choices, dawdle};
 use super::{Simulation, under_seeds};
 use crate::sched::caller::spawn;
-use crate::sched::shared::Sharing;
+use crate::sched::shared::SharePolicy;
 use crate::sched::worker::{Worker, current};
 use crate::thread::{JoinHandle, spawn};
 
@@ -25,7 +25,7 @@ fn serve(mut choices: Choices) -> JoinHandle<usize> {
 fn workers_get_equally_many_connections() {
     const EACH: usize = 7;
     under_seeds(|seed| {
-        let simulation = Simulation::with_sharing(seed, WORKERS, Sharing::Never);
+        let simulation = Simulation::with_sharing(seed, WORKERS, SharePolicy::Never);
         let counts = simulation.run(move || {
             let mut choices = Choices(seed * 7);
             let mut connections = Vec::new();

@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     pub(crate) calls: OwnPool,
     /// Saved and restored at each switch, if fibers share the thread-locals of a worker.
     pub(in crate::sched) context: Option<Arc<dyn AnyContext>>,
-    pub(in crate::sched) sharing: Sharing,
+    pub(in crate::sched) sharing: SharePolicy,
     /// If fibers have thread-local storage of their own: runners with a block that no worker keeps.
     pub(in crate::sched) runners: Option<Runners>,
     arrivals: Arrivals,
@@ -88,14 +88,14 @@ pub(crate) struct Settings {
     pub(crate) stack_size: usize,
     /// `true` if fibers have thread-local storage of their own.
     pub(crate) own_tls: bool,
-    pub(crate) sharing: Sharing,
+    pub(crate) sharing: SharePolicy,
     pub(crate) calls: pool::Config,
     pub(crate) context: Option<Arc<dyn AnyContext>>,
 }
 
 /// When a worker gives started fibers to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sharing {
+pub(crate) enum SharePolicy {
     /// Never: fibers share the thread-local storage of their worker's thread.
     Never,
     /// When they would wait for long.
@@ -135,7 +135,7 @@ impl Shared {
             calls: OwnPool::new(calls),
             context,
             sharing: if workers == 1 {
-                Sharing::Never
+                SharePolicy::Never
             } else {
                 sharing
             },

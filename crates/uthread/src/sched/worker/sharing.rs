@@ -69,7 +69,7 @@ struct Load {
 
 impl Sharing {
     pub(super) fn new(queues: &Queues) -> Sharing {
-        let never = queues.shared.sharing == shared::Sharing::Never;
+        let never = queues.shared.sharing == shared::SharePolicy::Never;
         Sharing {
             left: Cell::new(if never { u64::MAX } else { 0 }),
             skipped: Cell::default(),
@@ -222,7 +222,7 @@ impl Worker {
     /// share at random.
     pub(super) fn share_at_random(&self) {
         let queues = &self.queues;
-        if queues.shared.sharing == shared::Sharing::AtRandom && fast_rand::below(4) == 0 {
+        if queues.shared.sharing == shared::SharePolicy::AtRandom && fast_rand::below(4) == 0 {
             for other in queues.shared.victims(queues.index) {
                 let count = fast_rand::below(queues.ready.normal() + 1);
                 self.give(other, count);
