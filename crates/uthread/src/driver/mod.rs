@@ -61,9 +61,6 @@ pub(crate) trait Driver: Send {
     /// Starts an operation. The driver handles all waiting by itself, and the completion carries
     /// `token`. An operation that only waits for events, or is multishot, is never done at once.
     ///
-    /// If other threads than the worker reap, no part of a pending operation happens before the
-    /// next flush or wait, as its fiber has to leave its stack first.
-    ///
     /// # Safety
     ///
     /// If the operation is pending, everything that it borrows stays alive until its last

@@ -50,12 +50,11 @@ const RING: u64 = u64::MAX;
 /// fibers must not grow by this.
 const EVENTS_BUSY: usize = 8;
 
-/// The connections of one ring whose completions only its worker reaps, so that all calls come from
-/// one thread.
+/// The connections of one ring. All calls come from its worker: from one thread at a time.
 pub(super) struct Connections {
     epoll: Arc<OwnedFd>,
     state: Mutex<WaitingReceives>,
-    /// `true` if `done` is not empty. Relaxed, like the next: all calls come from one thread.
+    /// `true` if `done` is not empty. Relaxed, like the next: all calls come from the worker.
     has_results: AtomicBool,
     /// `true` if the ring may have completions that it did not signal.
     has_unsignaled: AtomicBool,
@@ -261,7 +260,7 @@ impl Connections {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Counts a system call. No addition in one step, as all calls come from one thread.
+    /// Counts a system call. No addition in one step, as all calls come from the worker.
     fn count_call(&self) {
         self.calls.store(self.calls() + 1, Ordering::Relaxed);
     }

@@ -65,8 +65,8 @@ pub(crate) struct Uring {
     ring: Arc<Ring>,
     submissions: Submissions,
     mode: setup::Mode,
-    /// `true` if only the worker uses both queues.
-    is_own: bool,
+    /// `true` if sends are tried at once, or gather.
+    tries_sends: bool,
     /// The results of requested polling modes, with the kernel's reason if it does not poll for
     /// submissions.
     notes: String,
@@ -84,7 +84,7 @@ struct Ring {
     io: IoUring,
     devices: Option<Devices>,
     raws: Raws,
-    /// `None` if other threads than the worker reap, or take submissions.
+    /// `None` if a thread of the kernel takes the submissions.
     connections: Option<Connections>,
     cancellations: Cancellations,
     /// `None` if the ring does not use the flag of urgent entries.
@@ -158,12 +158,15 @@ fn assemble(
             let _ = write!(notes, " refused: {refusal}");
         }
     }
-    let is_own = mode == setup::Mode::Deferred;
+    let is_polled = matches!(mode, setup::Mode::Polled { .. });
+    // With cooperative task work, a request for each send takes as little time, and the fiber goes
+    // behind those that wait for their turn: fewer connections wait for long.
+    let tries_sends = mode == setup::Mode::Deferred;
     let ring = Arc::new(Ring {
         io,
         devices: devices.and_then(Result::ok),
         raws: Raws::default(),
-        connections: is_own.then(Connections::new).transpose()?,
+        connections: (!is_polled).then(Connections::new).transpose()?,
         cancellations: Cancellations::default(),
         #[cfg(uthread_urgent)]
         urgent,
@@ -175,7 +178,7 @@ fn assemble(
     let driver = Uring {
         submissions: Submissions::new(Arc::clone(&ring)),
         ring,
-        is_own,
+        tries_sends,
         mode,
         notes,
         waker,
@@ -227,11 +230,9 @@ impl Uring {
         self.ring.connections.as_ref().is_some_and(question)
     }
 
-    /// Returns `true` if there are completions to reap. Only for a ring that other threads do not
-    /// reap.
+    /// Returns `true` if there are completions to reap.
     #[allow(unsafe_code, reason = "one of two queues that share their ring")]
     fn has_completions(&mut self) -> bool {
-        debug_assert!(self.is_own);
         // SAFETY: only this thread takes completions, and not now.
         let queue = unsafe { self.ring.io.completion_shared() };
         !queue.is_empty()

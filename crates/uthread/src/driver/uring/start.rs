@@ -1,14 +1,15 @@
 //! Starting an operation on a ring.
 //!
 //! ```text
-//!   a send                       tried at once; a request if there is no space, or if many short ones gather
+//!   a send                       a request; if the ring has deferred task work, tried at once, and a request if
+//!                                  there is no space, or if many short ones gather
 //!   a receive from a long-lived  tried at once if data may be available; otherwise it waits for an event
 //!     connection
 //!   any other operation          a request, which reaches the kernel with the next flush
 //! ```
 //!
-//! If other threads than the worker reap, all operations are requests: nothing may happen before
-//! the flush.
+//! If a thread of the kernel takes the submissions, all operations are requests: they cost the
+//! worker no system call.
 
 use std::time::Instant;
 
@@ -36,7 +37,7 @@ impl Uring {
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     #[inline]
     pub(super) unsafe fn start_send(&mut self, send: &mut net::Send<'_>, token: Token) -> Start {
-        if self.is_own && self.registered.slot_of(send.socket).is_none() {
+        if self.tries_sends && self.registered.slot_of(send.socket).is_none() {
             if self.send_batcher.gathers(send.buffer.len(), Instant::now) {
                 send.socket.state.record_gathered();
             } else {

@@ -58,6 +58,12 @@ fn rings() -> Vec<(Uring, UringCompletions)> {
     }
 }
 
+/// Returns the rings whose receives may wait for events.
+fn rings_with_connections() -> impl Iterator<Item = (Uring, UringCompletions)> {
+    let rings = rings().into_iter();
+    rings.filter(|(ring, _)| ring.ring.connections.is_some())
+}
+
 struct Raw {
     requests: Vec<RawRequest>,
     is_complete: bool,

@@ -49,8 +49,6 @@ impl Io {
         // Before the start, as the operation must not be accessed then.
         let resumes_first = operation.resumes_first();
         loop {
-            // Held until the operation is in the table: with shared completions, other workers reap
-            // under this lock.
             let mut reactor = self.reactor.borrow_mut();
             let mut driver = self.driver.lock();
             // SAFETY: the caller keeps the operation in place until it has ended.

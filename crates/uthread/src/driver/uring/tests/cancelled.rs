@@ -91,7 +91,7 @@ fn nothing_is_left_of_a_cancelled_receive() {
 /// Cancels a receive whose event has occurred and was not taken.
 #[test]
 fn nothing_is_left_of_a_receive_that_is_cancelled_as_its_event_comes() {
-    for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
+    for (mut ring, mut completions) in rings_with_connections() {
         let receiving = Receiving::new();
         receiving.age();
         let mut buffer = [0; 8];
@@ -116,7 +116,7 @@ fn nothing_is_left_of_a_receive_that_is_cancelled_as_its_event_comes() {
 #[test]
 fn receives_that_wait_for_a_poll_get_what_comes_in_their_order() {
     // The reaping end receives the data, for each receive in turn.
-    for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
+    for (mut ring, mut completions) in rings_with_connections() {
         let receiving = Receiving::new();
         receiving.age();
         let mut buffers = [[0; 3]; 3];
@@ -151,7 +151,7 @@ fn receives_that_wait_for_a_poll_get_what_comes_in_their_order() {
 #[test]
 fn receives_that_cannot_wait_for_events_go_by_requests() {
     // A limit of the kernel, such as `fs.epoll.max_user_watches`, may prevent the registration.
-    for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
+    for (mut ring, mut completions) in rings_with_connections() {
         let receiving = Receiving::new();
         receiving.age();
         receiving.state.set_impossible();
@@ -172,7 +172,7 @@ fn receives_that_cannot_wait_for_events_go_by_requests() {
 #[test]
 fn events_come_whether_the_worker_flushes_or_sleeps() {
     // A busy worker takes the events itself; one that sleeps is woken by them.
-    for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
+    for (mut ring, mut completions) in rings_with_connections() {
         let receiving = [(); 3].map(|()| Receiving::new());
         receiving.iter().for_each(Receiving::age);
         for round in 0..40_u64 {
@@ -221,7 +221,7 @@ fn sleep_until(ring: &mut Uring, mut is_over: impl FnMut() -> bool) {
 #[test]
 fn completions_and_wake_ups_end_a_sleep_for_events() {
     // While a receive waits for an event, the worker sleeps in the epoll instance.
-    for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
+    for (mut ring, mut completions) in rings_with_connections() {
         let receiving = Receiving::new();
         receiving.age();
         let (reader, mut writer) = std::io::pipe().unwrap();

@@ -7,10 +7,10 @@ use super::cancelled::Receiving;
 use super::*;
 use crate::driver::send_batcher::SendBatcher;
 
-/// Sends, has the peer answer, and returns how a receive starts on each ring with connections.
+/// Sends, has the peer answer, and returns how a receive starts on each ring whose sends may gather.
 fn receive_after_send(gathers: bool) -> Vec<Start> {
     let rings = rings().into_iter();
-    let own = rings.filter(|(ring, _)| ring.ring.connections.is_some());
+    let own = rings.filter(|(ring, _)| ring.tries_sends);
     let start = |(mut ring, mut completions): (Uring, UringCompletions)| {
         let receiving = Receiving::new();
         if gathers {
