@@ -88,9 +88,11 @@ pub(crate) fn study(options: &Options, stop: &Arc<AtomicBool>) -> Result<(Study,
     Ok((Study::new(plan, SECONDS_EACH, measure), finish))
 }
 
-/// Starts one worker, which submits the requests of all fibers.
+/// Starts one worker, which submits the requests of all fibers. With lean fibers, it keeps its
+/// thread, which is the one that is recorded.
 fn runtime() -> Result<Runtime, Unavailable> {
-    let runtime = Runtime::builder().driver(Driver::Uring).workers(1).build();
+    let builder = Runtime::builder().driver(Driver::Uring).workers(1).lean();
+    let runtime = builder.build();
     runtime.map_err(|error| Unavailable(format!("no ring: {error}; see `uthread doctor`")))
 }
 
