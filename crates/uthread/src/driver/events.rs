@@ -75,7 +75,7 @@ impl Events {
             Err(errno) => panic!("epoll_wait: {errno}: no cause known, please report"),
         };
         let written = ptr::from_mut(&mut buffer[..count]) as *mut [Event];
-        #[allow(unsafe_code, reason = "the kernel has written so many")]
+        #[allow(unsafe_code, reason = "events that the kernel has written")]
         // SAFETY: the kernel has initialized the first `count` events.
         unsafe {
             &mut *written

@@ -42,7 +42,7 @@ const LONG_ROUND: u32 = 3;
 
 /// Number of direct sends after a round in which a fiber has kept the worker, or after one with a
 /// single send where gathering saves no system call. It doubles if the next such round comes soon,
-/// up to a maximum at which the late sends, which are those of one round, are few in a thousand.
+/// up to a maximum. Each such round delays its own sends only: at the maximum, a few in a thousand.
 const DIRECT_SENDS_MIN: u32 = 256;
 const DIRECT_SENDS_MAX: u32 = 8 * 1024;
 
@@ -112,8 +112,8 @@ impl SendBatcher {
         self.is_gathering
     }
 
-    /// Returns the time within which a driver has to be flushed for which so many operations wait.
-    /// Returns `None` if there are none.
+    /// Returns the time within which the driver has to be flushed if `waiting` operations wait for
+    /// that, or `None` if none does.
     pub(super) fn flush_within(&self, waiting: u32) -> Option<Duration> {
         if waiting == 0 {
             None

@@ -94,7 +94,7 @@ fn a_fiber_without_a_name_is_named_by_its_number(place: Place) {
     assert_eq!(said(&output), line(" ") + &message);
 }
 
-/// Has panics tell their fibers' names.
+/// Sets a hook that prints the name of the fiber that panics.
 fn set_hook(said: &'static str) {
     panic::set_hook(Box::new(move |_| {
         eprintln!("{said} {}", current().name().unwrap_or("none"));
@@ -159,8 +159,7 @@ fn a_message_without_a_reader_is_harmless(place: Place) {
     });
 }
 
-/// Has panics wait before they say anything, by each kind of wait, and say how many there were
-/// after that.
+/// Sets a hook that waits in each way, and prints a line for the last of [`PANICS`] panics.
 fn set_waiting_hook() {
     static LOCK: Mutex<u32> = Mutex::new(0);
     panic::set_hook(Box::new(|_| {

@@ -48,7 +48,7 @@ fn path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).unwrap()
 }
 
-/// Has a request carried out, and looks at its result.
+/// Performs a request, and checks its result.
 fn check(entry: Entry, expected: u32) {
     let text = format!("{entry:?}");
     assert_eq!(result_of(entry), expected, "{text}");

@@ -42,12 +42,12 @@ thread_local! {
     static AT_END: RefCell<InDrop> = const { RefCell::new(InDrop(None)) };
 }
 
-/// Has the calling thread do this when its thread-locals are dropped.
+/// Runs `action` when the thread-locals of the calling thread are dropped.
 fn at_end(action: impl FnOnce() + 'static) {
     AT_END.set(InDrop(Some(Box::new(action))));
 }
 
-/// Has the calling thread say that its thread-locals are dropped, but late.
+/// Sets `dropped` when the thread-locals of the calling thread are dropped, after a while.
 fn tell_late(dropped: &Arc<AtomicBool>) {
     let dropped = Arc::clone(dropped);
     at_end(move || {

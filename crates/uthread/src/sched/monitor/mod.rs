@@ -45,8 +45,8 @@ const INTERVAL_WITH_SPARES: Duration = Duration::from_micros(500);
 /// to take them over.
 const INTERVAL_MAX: Duration = Duration::from_millis(25);
 
-/// Thresholds for which every worker must be monopolized before unstarted fibers alone make that a
-/// stall: a batch of computations that run one after the other is none.
+/// Where only unstarted fibers wait, all workers must be monopolized for this many times the
+/// threshold until that counts as a stall: a batch of long computations is none.
 const UNSTARTED_THRESHOLDS: u32 = 10;
 
 /// Samples without an awake worker before the monitor stops. The next worker to wake up then has to

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-/// A set of flags, each of which the part of the worker that it belongs to maintains.
+/// A set of flags. Each is maintained by one part of the worker.
 #[derive(Debug, Default)]
 pub(in crate::sched) struct Alerts(Cell<u8>);
 

@@ -36,8 +36,8 @@ macro_rules! sentinels {
     };
 }
 
-// After so many powers of two a worker has slept for days; a program has created its thread-locals
-// long before.
+// A worker gets to the last one after 2^23 sleeps. A program has created its thread-locals long
+// before.
 sentinels!(S0 S1 S2 S3 S4 S5 S6 S7 S8 S9 S10 S11 S12 S13 S14 S15 S16 S17 S18 S19 S20 S21 S22 S23);
 
 /// Creates a new sentinel each time the number of sleeps has doubled. Called by a worker with that

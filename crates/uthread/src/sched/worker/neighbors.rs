@@ -2,9 +2,9 @@
 //!
 //! An idle worker takes from the deques of others at once. A busy worker takes its share if another
 //! one has many more fibers, as there may be no idle worker to do so; and it takes the few new
-//! fibers of others only if they would wait for long. What a worker is handed for a connection is
-//! left to it, so that connections spread evenly, unless it does not get to it because the fiber
-//! that it runs computes for long or blocks.
+//! fibers of others only if they would wait for long. The fibers of connections that were handed to
+//! a worker are left to it, so that connections spread evenly. Others take them only if that worker
+//! does not start them, because the fiber that it runs computes for long or blocks.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};

@@ -116,8 +116,8 @@ impl Worker {
 }
 
 impl Shared {
-    /// Lets others go on with what waits for a worker that has not switched for long, since its
-    /// thread had used so much CPU time. Called by the monitor.
+    /// Lets other threads run the fibers that wait for a worker that has not switched for long.
+    /// `cpu_time` is the CPU time of its thread when that was first seen. Called by the monitor.
     pub(in crate::sched) fn relieve(&self, index: usize, cpu_time: Option<Duration>) {
         let remote = self.remote(index);
         if remote.has_handed() {

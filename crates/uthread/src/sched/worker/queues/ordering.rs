@@ -1,8 +1,8 @@
 //! Picking fibers by their priorities.
 //!
 //! A worker orders fibers from the moment at which some fiber of its runtime has a priority other
-//! than normal. Before, this costs it nothing: the tests that lead here existed before, whether
-//! fibers are spent and whether the runtime shuts down.
+//! than normal. Until then, priorities cost nothing: the loop gets here by conditions that it tests
+//! in any case, whether fibers are spent and whether the runtime shuts down.
 
 use super::Queues;
 use super::pick::{NEW_FIBER_TURN, Starter};
