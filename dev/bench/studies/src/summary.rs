@@ -73,9 +73,9 @@ fn when_and_where(studies: &[&Study]) -> String {
         let facts = facts.iter().map(|(name, value)| format!("{name} {value}"));
         let facts = facts.collect::<Vec<_>>().join(", ");
         if is_one {
-            format!("They are of {facts}.")
+            format!("Conditions: {facts}.")
         } else {
-            format!("Those of {} are of {facts}.", names.join(", "))
+            format!("Conditions for {}: {facts}.", names.join(", "))
         }
     };
     let sentences: Vec<String> = groups.into_iter().map(sentence).collect();
@@ -162,7 +162,7 @@ mod tests {
         (echo.facts, http.facts) = (day("2026-11-22"), day("2026-11-23"));
         let lines = markdown(&results);
         assert_eq!(lines.len(), 2 + 2 + 2, "{lines:?}");
-        let facts = "Medians, with the ratio's 95 % interval. Those of echo are of date 2026-11-22. Those of http are of date 2026-11-23.";
+        let facts = "Medians, with the ratio's 95 % interval. Conditions for echo: date 2026-11-22. Conditions for http: date 2026-11-23.";
         assert_eq!(lines.last().unwrap(), facts);
     }
 }
