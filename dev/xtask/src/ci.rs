@@ -18,7 +18,7 @@ struct Step {
     variables: &'static [(&'static str, &'static str)],
 }
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 5] = [
     Step {
         name: "format",
         arguments: &["fmt", "--all", "--check"],
@@ -56,12 +56,6 @@ const STEPS: [Step; 6] = [
         name: "documentation",
         arguments: &["doc", "--workspace", "--no-deps"],
         variables: &[("RUSTDOCFLAGS", "-D warnings")],
-    },
-    // A second package with a default program would make `cargo run` of the README ambiguous.
-    Step {
-        name: "the default program",
-        arguments: &["run", "--quiet", "--", "--version"],
-        variables: &[],
     },
     Step {
         name: "tests",

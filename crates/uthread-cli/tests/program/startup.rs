@@ -161,8 +161,8 @@ fn wrong_usage_is_2_and_help_is_0() {
 }
 
 /// Catches a second package with a default program, which would make the command ambiguous that
-/// README.md gives for the folder of the workspace. `cargo xtask ci` also runs the command, which
-/// builds the workspace again.
+/// README.md gives for the folder of the workspace. The command itself would build the workspace
+/// again, with other features.
 #[test]
 fn cargo_run_means_this_program() {
     let output = Command::new(env!("CARGO"))
