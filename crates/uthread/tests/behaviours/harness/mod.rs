@@ -82,7 +82,7 @@ pub(crate) fn run(modules: &[Module]) -> ExitCode {
     let table = Table::new(modules);
     let is_narrowed = arguments.filter.is_some() || arguments.list || child::is_child();
     let is_exhaustive = env::var_os("UTHREAD_EXHAUSTIVE").is_some();
-    if !is_narrowed && !is_exhaustive && arguments.test_threads.is_none() {
+    if !is_narrowed && arguments.test_threads.is_none() {
         // Half of the trials' time is spent waiting.
         arguments.test_threads = thread::available_parallelism()
             .ok()
