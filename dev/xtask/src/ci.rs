@@ -62,7 +62,7 @@ const STEPS: [Step; 5] = [
         arguments: &["test", "--no-fail-fast"],
         variables: &[
             ("UTHREAD_EXHAUSTIVE", "1"),
-            ("UTHREAD_SEEDS", "1000"),
+            ("UTHREAD_SEEDS", "300"),
             ("UTHREAD_SLEEPERS", "100000"),
         ],
     },

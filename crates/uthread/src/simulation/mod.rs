@@ -45,7 +45,7 @@ use crate::stack::sizes::STACK_SIZE_MIN;
 use crate::thread::JoinHandle;
 
 /// Seeds of each program in an ordinary test run: some tenths of a second. `cargo xtask ci` runs
-/// ten times as many.
+/// three times as many.
 const SEEDS: u64 = 100;
 
 /// Turns after which a simulation that should have ended does not.
