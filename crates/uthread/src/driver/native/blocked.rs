@@ -33,6 +33,15 @@ impl Task {
         Task(gettid())
     }
 
+    /// Returns the thread with a number of the kernel.
+    pub(super) fn of(number: i32) -> Option<Task> {
+        Pid::from_raw(number).map(Task)
+    }
+
+    pub(super) fn number(self) -> i32 {
+        self.0.as_raw_nonzero().get()
+    }
+
     /// Returns the kind of call in which the thread is blocked, or `None` if it runs or the kernel
     /// does not reveal it.
     pub(crate) fn blocked(self) -> Option<Blocked> {
@@ -66,7 +75,7 @@ impl Task {
         (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     }
 
-    fn read(self, file: &str) -> Option<String> {
+    pub(super) fn read(self, file: &str) -> Option<String> {
         let thread = self.0.as_raw_nonzero();
         fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).ok()
     }

@@ -11,6 +11,7 @@ mod preemptions;
 pub(crate) mod several;
 pub(in crate::driver) mod socket;
 pub(crate) mod standard_error;
+pub(crate) mod stillness;
 pub(crate) mod tcp;
 
 use std::ffi::CStr;

@@ -6,11 +6,12 @@
 //! storage of their own, it [takes the worker](super::shared::handover) from the fiber.
 //!
 //! The monitor samples the workers periodically, and stops while every worker sleeps. It also asks
-//! the workers to [trim](trims) the stacks of fibers that wait for long, and sends them [probes] of
-//! the scheduling delay.
+//! the workers to [trim](trims) the stacks of fibers that wait for long, sends them [probes] of the
+//! scheduling delay, and reports a [deadlock] of all fibers.
 
 #[cfg(feature = "backtrace")]
 mod backtrace;
+mod deadlock;
 pub(crate) mod hooks;
 mod observation;
 mod probes;
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(feature = "backtrace")]
 pub use self::backtrace::StallBacktrace;
+use self::deadlock::Deadlocks;
 use self::observation::Observation;
 use self::probes::Probes;
 use self::trims::Trims;
@@ -179,6 +181,7 @@ pub(crate) struct Monitor {
     config: Config,
     samples: Vec<Sample>,
     trims: Trims,
+    deadlocks: Deadlocks,
     probes: Probes,
     last_line: Option<Instant>,
     lines_suppressed: u64,
@@ -206,6 +209,7 @@ impl Monitor {
             config,
             samples: Vec::new(),
             trims: Trims::default(),
+            deadlocks: Deadlocks::default(),
             last_line: None,
             lines_suppressed: 0,
         })
@@ -232,7 +236,7 @@ impl Monitor {
                 thread::park_timeout(interval);
                 continue;
             }
-            notifier.sleep_unless(|| self.take_turn(Instant::now()));
+            notifier.sleep_unless(|| self.take_last_turn(Instant::now()));
             idle_samples = 0;
         }
     }
@@ -245,6 +249,14 @@ impl Monitor {
         shared.spares.prepare();
         self.probes.send(&shared, now);
         (is_awake, self.trims.request(&shared, now))
+    }
+
+    /// Does what is due before a sleep. If nothing is to come, looks for a deadlock.
+    fn take_last_turn(&mut self, now: Instant) -> (bool, Option<Instant>) {
+        match self.take_turn(now) {
+            (false, None) => (false, self.deadlocks.look(&self.shared, now)),
+            turn => turn,
+        }
     }
 
     fn interval(&self) -> Duration {

@@ -16,6 +16,7 @@
 //! | [`delays`] | how long its ready fibers wait |
 //! | [`gauge`] | numbers that a worker lets others read |
 //! | [`counters`] | the counts of a worker |
+//! | [`listing`] | a list of the started fibers |
 //! | [`debugger`] | the workers of the process, where a debugger finds them |
 
 pub(crate) mod abandonment;
@@ -28,6 +29,7 @@ mod gauge;
 pub(crate) mod handover;
 pub(crate) mod idle;
 mod life;
+pub(in crate::sched) mod listing;
 mod notifier;
 mod remote;
 pub(in crate::sched) mod runners;
@@ -51,6 +53,7 @@ use self::shortage::Shortage;
 use self::spares::Spares;
 use super::queues::new_fibers::{NewFibers, take};
 use super::queues::prioritized::SharedPrioritized;
+use crate::driver::native::blocked::Task;
 use crate::fiber::{AnyContext, FiberRef};
 use crate::pool::{self, OwnPool};
 use crate::stack::pool::Pool;
@@ -358,9 +361,28 @@ impl Shared {
     /// Returns `true` if every worker has slept for long and nothing in the runtime would wake it.
     pub(in crate::sched) fn stands_still(&self) -> bool {
         self.outside.load(Ordering::Relaxed) == 0
-            && !self.has_stealable_work()
-            && self.remotes.iter().all(|remote| remote.is_quiescent())
+            && self.is_quiescent()
             && self.all_dedicated_wait()
+    }
+
+    /// Returns `true` if every worker has slept for long, and nothing but another thread would wake
+    /// it.
+    fn is_quiescent(&self) -> bool {
+        !self.has_stealable_work() && self.remotes.iter().all(|remote| remote.is_quiescent())
+    }
+
+    /// Returns `true` if there are fibers, and none can go on unless another thread wakes it.
+    pub(in crate::sched) fn may_be_deadlocked(&self) -> bool {
+        !self.is_shut_down()
+            && self.is_quiescent()
+            && self.remotes.iter().all(|remote| !remote.inbox().has_mail())
+            && self.counters().any(|counters| counters.live() > 0)
+    }
+
+    /// Returns the threads of the workers.
+    pub(in crate::sched) fn tasks(&self) -> Vec<Task> {
+        let tasks = self.remotes.iter().map(|remote| remote.task.load());
+        tasks.flatten().collect()
     }
 
     /// Counts a worker that has ended. The last one ends what no worker can take any more.

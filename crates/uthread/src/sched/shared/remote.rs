@@ -1,7 +1,7 @@
 //! The part of a worker that others access.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use super::delays::Delays;
 use super::gauge::Gauge;
 use super::handover::Handover;
 use super::idle::{Idle, Sleeper};
+use super::listing::Listing;
 use crate::atomic::lock;
 use crate::driver::native::blocked::Task;
 use crate::driver::{Token, Wake};
@@ -43,9 +44,9 @@ pub(crate) struct Remote {
     /// fences of the idle protocol let a last check see it; other readers only check once more.
     pub(in crate::sched) handed: AtomicUsize,
     pub(in crate::sched) sleeper: Sleeper,
-    /// `true` while, at the end of its runtime, the worker has slept for long without an operation
-    /// in flight or a timer.
-    pub(in crate::sched) quiescent: AtomicBool,
+    /// One more than the number of switches at which the worker, which has slept for long, had
+    /// neither an operation in flight nor a timer. Zero if there is none.
+    quiescent_after: AtomicU64,
     /// The worker's thread, once it runs.
     pub(in crate::sched) task: AtomicCell<Option<Task>>,
     pub(in crate::sched) handover: Handover,
@@ -87,6 +88,8 @@ pub(crate) enum Mail {
     Trim(usize),
     /// Probes of the scheduling delay were sent.
     Probe,
+    /// The worker's fibers are listed.
+    List(Arc<Listing>),
 }
 
 /// The state of a worker that metrics show.
@@ -130,7 +133,8 @@ impl Remote {
             handed: AtomicUsize::new(0),
             sleeper: Sleeper::default(),
             handover: Handover::default(),
-            quiescent: AtomicBool::new(false),
+            // As long as it has run no fiber.
+            quiescent_after: AtomicU64::new(1),
             task: AtomicCell::new(None),
             counters: Counters::default(),
             ready: Gauge::default(),
@@ -173,9 +177,19 @@ impl Remote {
     }
 
     /// Returns `true` if the worker does not run, and nothing in the runtime would wake it: it is
-    /// quiescent at the end of its runtime, has ended, or could not start.
+    /// quiescent since its last switch, has ended, or could not start.
     pub(super) fn is_quiescent(&self) -> bool {
-        self.quiescent.load(Ordering::Relaxed) || self.has_ended.load(Ordering::Relaxed)
+        let after = self.quiescent_after.load(Ordering::Relaxed);
+        let is_quiescent = after == self.counters.switches.get().wrapping_add(1);
+        is_quiescent && !self.sleeper.is_awake() || self.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// Records whether the worker, which has slept for long, has no operation in flight and no
+    /// timer. Called by it.
+    pub(in crate::sched) fn record_quiescence(&self, is_quiescent: bool) {
+        let after = self.counters.switches.get().wrapping_add(1);
+        self.quiescent_after
+            .store(if is_quiescent { after } else { 0 }, Ordering::Relaxed);
     }
 
     pub(in crate::sched) fn claim(&self) -> bool {

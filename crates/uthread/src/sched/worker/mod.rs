@@ -221,7 +221,7 @@ impl Worker {
 
     /// Returns to work.
     pub(crate) fn wake_up(&self) {
-        self.sleep.wake_up(&self.queues, &self.ending);
+        self.sleep.wake_up(&self.queues);
     }
 
     /// Runs one iteration of the loop. Always inlined: a fiber that waits for a socket takes
@@ -338,6 +338,10 @@ impl Worker {
                 Mail::Interrupt(fiber) => self.io.reactor.borrow_mut().interrupt(fiber.control()),
                 Mail::Trim(first) => self.trim_stacks(first),
                 Mail::Probe => self.probes.take(&self.queues),
+                Mail::List(listing) => {
+                    let reactor = self.io.reactor.borrow();
+                    listing.add(reactor.fibers().iter().map(|fiber| fiber.control()));
+                }
             }
         }
     }

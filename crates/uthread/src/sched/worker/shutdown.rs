@@ -12,7 +12,6 @@
 //! [`STILL_TIME_MAX`].
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::io::Io;
@@ -107,7 +106,7 @@ impl Ending {
         {
             return Some(rest);
         }
-        queues.remote.quiescent.store(true, Ordering::Relaxed);
+        queues.remote.record_quiescence(true);
         if queues.shared.stands_still() {
             queues.shared.abandon(Abandonment::Reported);
             return Some(Duration::ZERO);

@@ -1,7 +1,6 @@
 //! The sleep of a worker without work. Its protocol is in the README of `sched`.
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::exit;
@@ -80,10 +79,7 @@ impl Sleep {
     }
 
     /// Records that the worker is awake, whatever has woken it.
-    pub(super) fn wake_up(&self, queues: &Queues, ending: &Ending) {
-        if ending.has_begun() {
-            queues.remote.quiescent.store(false, Ordering::Relaxed);
-        }
+    pub(super) fn wake_up(&self, queues: &Queues) {
         let idle = queues.shared.idle();
         let searching = idle.end_sleep(&queues.remote.sleeper, self.saw_work.get());
         self.searching.set(searching);

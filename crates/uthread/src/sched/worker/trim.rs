@@ -24,6 +24,8 @@ impl Worker {
     pub(super) fn trim_stacks(&self, first: usize) {
         let mut unused = Vec::with_capacity(TRIMMED_MAX);
         let reactor = self.io.reactor.borrow();
+        let is_quiescent = reactor.has_nothing_to_come();
+        self.queues.remote.record_quiescence(is_quiescent);
         let fibers = reactor.fibers();
         let mut next = first;
         while next < fibers.len().min(first + VISITED_MAX) && unused.len() < TRIMMED_MAX {

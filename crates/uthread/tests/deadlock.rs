@@ -1,0 +1,352 @@
+//! The report of a deadlock. This program runs itself once per case and driver: a process must have
+//! no other threads for a report.
+
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
+use std::thread;
+use std::time::Duration;
+
+use uthread::net::TcpListener;
+use uthread::runtime::Builder;
+use uthread::signal::{Signal, Signals};
+use uthread::sync::{Arc, Barrier, Mutex, mpsc};
+use uthread::{Runtime, sleep, spawn};
+
+/// Tells a child which case it is.
+const CASE: &str = "UTHREAD_TEST_CASE";
+
+/// By the environment: whatever is best here, and epoll, which is possible everywhere.
+const DRIVERS: [Option<&str>; 2] = [None, Some("epoll")];
+
+/// More than the time after which a deadlock is reported.
+const LONG: Duration = Duration::from_secs(4);
+
+/// Time limit of a line, which only a hang exceeds.
+const HANG: Duration = Duration::from_secs(60);
+
+struct Case {
+    name: &'static str,
+    run: fn(Builder),
+    /// Whether fibers are lean, too.
+    places: &'static [bool],
+    /// Parts of the report, which never ends by itself. If there are none, the program does, and
+    /// there is no report.
+    report: &'static [&'static str],
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "two locks",
+        run: lock_crosswise,
+        places: &[false, true],
+        report: &[
+            "3 fibers wait, and nothing can wake one of them",
+            "2 fibers spawned at",
+            "\"first\"",
+            "\"second\"",
+        ],
+    },
+    Case {
+        name: "a lost message",
+        run: wait_for_a_lost_message,
+        places: &[false],
+        report: &["1 fiber waits, and nothing can wake it", "uthread dump "],
+    },
+    Case {
+        name: "a barrier of many",
+        run: wait_at_a_barrier,
+        places: &[false],
+        report: &["1001 fibers wait", "1000 fibers spawned at", ", .."],
+    },
+    Case {
+        name: "a lock of std",
+        run: lock_std_crosswise,
+        places: &[false],
+        report: &[
+            "3 fibers wait, and nothing can wake one of them",
+            "(blocks its thread)",
+        ],
+    },
+    Case {
+        name: "after a call on another thread",
+        run: block_before,
+        places: &[false],
+        report: &["1 fiber waits, and nothing can wake it"],
+    },
+    Case {
+        name: "a foreign thread that wakes",
+        run: wait_for_a_thread,
+        places: &[false, true],
+        report: &[],
+    },
+    Case {
+        name: "a blocking call",
+        run: wait_for_a_call,
+        places: &[false, true],
+        report: &[],
+    },
+    Case {
+        name: "a timer",
+        run: wait_for_a_timer,
+        places: &[false, true],
+        report: &[],
+    },
+    Case {
+        name: "a connection",
+        run: wait_for_a_connection,
+        places: &[false],
+        report: &[],
+    },
+    Case {
+        name: "a signal",
+        run: wait_beside_a_handler,
+        places: &[false],
+        report: &[],
+    },
+    Case {
+        name: "another runtime",
+        run: wait_for_another_runtime,
+        places: &[false],
+        report: &[],
+    },
+];
+
+fn main() {
+    let Ok(name) = env::var(CASE) else {
+        return run_cases();
+    };
+    let (kind, name) = name.split_once(' ').expect("a kind and a name");
+    let case = CASES.iter().find(|case| case.name == name);
+    let builder = Runtime::builder().workers(2);
+    let builder = if kind == "lean" {
+        builder.lean()
+    } else {
+        builder
+    };
+    (case.expect("a case of this name").run)(builder);
+}
+
+/// Runs all at once, as each waits most of the time.
+fn run_cases() {
+    let places = CASES.iter().flat_map(|case| {
+        let lean = case.places.iter();
+        lean.flat_map(move |lean| DRIVERS.map(|driver| (case, *lean, driver)))
+    });
+    let children: Vec<_> = places
+        .map(|(case, lean, driver)| (case, lean, driver, begin(case, lean, driver)))
+        .collect();
+    for (case, lean, driver, mut child) in children {
+        let place = format!(
+            "{} on {driver:?}{}",
+            case.name,
+            if lean { ", lean" } else { "" }
+        );
+        check(case, &mut child, &place);
+        println!("{place}: ok");
+    }
+}
+
+/// A child, which is killed at the end of the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn begin(case: &Case, lean: bool, driver: Option<&str>) -> Killed {
+    let mut command = Command::new(env::current_exe().unwrap());
+    let kind = if lean { "lean" } else { "default" };
+    command
+        .env(CASE, format!("{kind} {}", case.name))
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped());
+    if let Some(driver) = driver {
+        command.env("UTHREAD_DRIVER", driver);
+    }
+    Killed(command.spawn().unwrap())
+}
+
+/// Reads what a child prints until its report, or its end.
+fn check(case: &Case, Killed(child): &mut Killed, place: &str) {
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let (sender, received) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        lines
+            .map(Result::unwrap)
+            .try_for_each(|line| sender.send(line))
+    });
+    let mut printed = String::new();
+    while !printed.contains("shows what each waits in") {
+        match received.recv_timeout(HANG) {
+            // A worker that has to wait for a CPU may be reported.
+            Ok(line) if line.contains(" has kept worker ") => {}
+            Ok(line) => printed += &format!("{line}\n"),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => panic!("{place}: no end and no report: {printed}"),
+        }
+    }
+    if case.report.is_empty() {
+        let status = child.wait().unwrap();
+        let has_ended = status.success() || status.signal() == Some(9);
+        assert!(has_ended, "{place}: {status}: {printed}");
+        assert_eq!(printed, "", "{place}");
+        return;
+    }
+    assert!(
+        printed.starts_with("uthread: deadlock: "),
+        "{place}: {printed}"
+    );
+    for part in case.report {
+        assert!(printed.contains(part), "{place}: {part}: {printed}");
+    }
+}
+
+fn run(builder: Builder, main: impl FnOnce() + Send) {
+    builder.build().unwrap().run(main);
+}
+
+fn lock_crosswise(builder: Builder) {
+    run(builder, || {
+        let locks = [(); 2].map(|()| Arc::new(Mutex::new(())));
+        let both_have_one = Arc::new(Barrier::new(2));
+        let fibers = ["first", "second"]
+            .into_iter()
+            .enumerate()
+            .map(|(own, name)| {
+                let locks = locks.clone();
+                let both_have_one = Arc::clone(&both_have_one);
+                let cross = move || {
+                    let _own = locks[own].lock();
+                    both_have_one.wait();
+                    let _other = locks[1 - own].lock();
+                };
+                let builder = uthread::thread::Builder::new().name(name.into());
+                builder.spawn(cross).unwrap()
+            });
+        for fiber in fibers.collect::<Vec<_>>() {
+            fiber.join().unwrap();
+        }
+    });
+}
+
+fn wait_for_a_lost_message(builder: Builder) {
+    run(builder, || {
+        let (_sender, messages) = mpsc::channel::<()>();
+        messages.recv().unwrap();
+    });
+}
+
+fn wait_at_a_barrier(builder: Builder) {
+    run(builder, || {
+        let barrier = Arc::new(Barrier::new(1001));
+        let fibers = (0..1000).map(|_| {
+            let barrier = Arc::clone(&barrier);
+            spawn(move || barrier.wait())
+        });
+        for fiber in fibers.collect::<Vec<_>>() {
+            fiber.join().unwrap();
+        }
+    });
+}
+
+/// A fiber that is blocked by the lock keeps a thread of the runtime.
+fn lock_std_crosswise(builder: Builder) {
+    run(builder, || {
+        let lock = Arc::new(std::sync::Mutex::new(()));
+        let (sender, messages) = mpsc::channel::<()>();
+        let (holds, held) = mpsc::channel();
+        let theirs = Arc::clone(&lock);
+        let holder = spawn(move || {
+            let _guard = theirs.lock();
+            holds.send(()).unwrap();
+            let _ = messages.recv();
+        });
+        held.recv().unwrap();
+        let waiter = spawn(move || {
+            let _guard = lock.lock();
+            drop(sender);
+        });
+        waiter.join().unwrap();
+        holder.join().unwrap();
+    });
+}
+
+/// Leaves idle threads of pools behind, which end after a while.
+fn block_before(builder: Builder) {
+    run(builder, || {
+        let folder = env::temp_dir();
+        assert!(uthread::fs::read_dir(folder).unwrap().count() > 0);
+        uthread::blocking(|| thread::sleep(Duration::from_millis(10)));
+        let (_sender, messages) = mpsc::channel::<()>();
+        messages.recv().unwrap();
+    });
+}
+
+fn wait_for_a_thread(builder: Builder) {
+    run(builder, || {
+        let (sender, messages) = mpsc::channel();
+        thread::spawn(move || {
+            thread::sleep(LONG);
+            sender.send(()).unwrap();
+        });
+        messages.recv().unwrap();
+    });
+}
+
+fn wait_for_a_call(builder: Builder) {
+    run(builder, || uthread::blocking(|| thread::sleep(LONG)));
+}
+
+fn wait_for_a_timer(builder: Builder) {
+    run(builder, || {
+        let sleeper = spawn(|| sleep(LONG));
+        sleeper.join().unwrap();
+    });
+}
+
+fn wait_for_a_connection(builder: Builder) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // A process of its own, so that this one has no other threads.
+    let connects = format!(
+        "sleep {}; exec 3<>/dev/tcp/127.0.0.1/{}",
+        LONG.as_secs(),
+        address.port()
+    );
+    let mut client = Command::new("bash")
+        .args(["-c", &connects])
+        .spawn()
+        .unwrap();
+    run(builder, || drop(listener.accept().unwrap()));
+    client.wait().unwrap();
+}
+
+/// The handler might wake the fiber.
+fn wait_beside_a_handler(builder: Builder) {
+    let _signals = Signals::new([Signal::USR1]).unwrap();
+    let (_sender, messages) = mpsc::channel::<()>();
+    let end = format!(
+        "sleep {}; kill -KILL {}",
+        LONG.as_secs(),
+        std::process::id()
+    );
+    let killer = Command::new("sh").args(["-c", &end]).spawn();
+    run(builder, move || messages.recv().unwrap());
+    killer.unwrap().wait().unwrap();
+}
+
+fn wait_for_another_runtime(builder: Builder) {
+    let other = Runtime::builder().workers(1).build().unwrap();
+    let (sender, messages) = mpsc::channel();
+    other.spawn(move || {
+        sleep(LONG);
+        sender.send(()).unwrap();
+    });
+    run(builder, move || messages.recv().unwrap());
+}
