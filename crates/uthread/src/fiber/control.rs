@@ -86,7 +86,7 @@ pub(crate) struct Control {
     /// The index of the fiber among the children of its scope.
     pub(super) index_in_scope: Cell<u32>,
     /// Why it has left its stack, for a debugger.
-    reason: Cell<Reason>,
+    pub(super) reason: Cell<Reason>,
 }
 
 // There may be a million. The sanitizer keeps more data per stack.

@@ -35,6 +35,15 @@ impl WakeToken {
         self.state.swap(NOTIFIED, Ordering::AcqRel) == PARKED
     }
 
+    /// Returns `true` if the fiber is parked, which a waker may end meanwhile.
+    #[allow(
+        dead_code,
+        reason = "the models, which include this file, do not call it"
+    )]
+    pub(crate) fn is_parked(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == PARKED
+    }
+
     /// Takes the token if there is one. Called by the fiber itself.
     pub(crate) fn take(&self) -> bool {
         // Checked first: usually there is no token. Acquire pairs with `leave`.

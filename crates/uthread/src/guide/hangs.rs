@@ -1,5 +1,6 @@
 //! [`uthread::timeout`]: crate::timeout
 //! [`Runtime::metrics`]: crate::Runtime::metrics
+//! [`runtime::fibers`]: crate::runtime::fibers()
 //! [`Builder::on_stall`]: crate::runtime::Builder::on_stall
 //! [contents]: super
 //! [blocking]: super::blocking

@@ -8,7 +8,7 @@
 //! | choose workers, driver, stacks and limits | [`Builder`], [`Driver`] |
 //! | learn which driver runs, and why | [`Runtime::driver`], [`DriverInfo`], [`diagnose`] |
 //! | end a runtime without cancelling its fibers | [`Runtime::shutdown`] |
-//! | watch it | [`Runtime::metrics`], [`Builder::sample_delays`], [`Builder::on_stall`] |
+//! | watch it | [`Runtime::metrics`], [`fibers`], [`Builder::sample_delays`], [`Builder::on_stall`] |
 //! | follow the fiber that a worker runs | [`FiberContext`] |
 //!
 //! [`Runtime`] and [`Driver`] are also in the root of the crate, because most programs that build a
@@ -27,6 +27,7 @@ mod shutdown;
 mod starts;
 
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 use std::{fmt, io, iter, thread};
 
 pub use self::builder::Builder;
@@ -34,7 +35,7 @@ pub use self::diagnosis::{Diagnosis, Feature, Usage, diagnose};
 pub use self::driver::{Driver, DriverInfo, ParseDriverError};
 pub use self::metrics::{Delays, Metrics, PoolMetrics, WorkerMetrics};
 pub use self::shutdown::Shutdown;
-pub use crate::fiber::FiberContext;
+pub use crate::fiber::{FiberContext, FiberInfo, FiberState};
 #[cfg(feature = "backtrace")]
 pub use crate::sched::monitor::StallBacktrace;
 pub use crate::sched::monitor::{Stall, StallCause};
@@ -42,7 +43,8 @@ pub use crate::sched::monitor::{Stall, StallCause};
 use crate::atomic::lock;
 use crate::fiber::FiberRef;
 use crate::forked::{self, PerProcess};
-use crate::sched::features::dedicated;
+use crate::sched::caller;
+use crate::sched::features::{dedicated, listing};
 use crate::sched::shared::{Reading, Shared};
 use crate::sched::threads::Threads;
 use crate::stack::Stack;
@@ -226,6 +228,24 @@ impl Runtime {
         }
     }
 
+    /// Lists the started fibers, like [`fibers`](fibers()).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`fibers`](fibers()).
+    ///
+    /// ```
+    /// let runtime = uthread::Runtime::new()?;
+    /// assert!(runtime.fibers()?.is_empty());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn fibers(&self) -> io::Result<Vec<FiberInfo>> {
+        match &self.backend {
+            Backend::Workers(workers) => list(Some(&workers.shared)),
+            Backend::Threads(_) => list(None),
+        }
+    }
+
     /// Returns the process-wide default runtime, which is started at the first call.
     ///
     /// # Panics
@@ -315,6 +335,61 @@ impl Runtime {
             Backend::Threads(threads) => threads.spawn(fiber, stack_size),
         }
     }
+}
+
+/// Time for which a worker may take to list its fibers: it answers between two fibers.
+const LIST_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Lists the started fibers of the caller's runtime in the order of their ids; outside of fibers,
+/// those of the default runtime. Each worker adds its own between two fibers, so that their states
+/// are of one moment for each worker. `uthread dump` shows the calls of each fiber, too.
+///
+/// # Errors
+///
+/// `TimedOut` if a worker has not answered for a second, as its fiber does not let others run, or
+/// if the caller may not wait; `Unsupported` with [`Driver::Threads`], where fibers are threads.
+///
+/// ```
+/// use uthread::runtime::{FiberState, fibers};
+/// use uthread::sync::mpsc;
+/// use uthread::thread::{Builder, yield_now};
+///
+/// uthread::run(|| {
+///     let (sender, messages) = mpsc::channel::<()>();
+///     let receive = move || messages.recv().is_ok();
+///     let receiver = Builder::new().name("receiver".into()).spawn(receive).unwrap();
+///     let is_parked = || {
+///         let list = fibers().unwrap();
+///         let mut named = list.iter().filter(|fiber| fiber.name.as_deref() == Some("receiver"));
+///         named.any(|fiber| fiber.state == FiberState::Parked)
+///     };
+///     while !is_parked() {
+///         yield_now();
+///     }
+///     for fiber in fibers().unwrap() {
+///         println!("{fiber}"); // Such as: fiber 64 "main", parked on worker 0, spawned at src/main.rs:7:1
+///     }
+///     drop(sender);
+///     assert!(!receiver.join().unwrap());
+/// });
+/// ```
+pub fn fibers() -> io::Result<Vec<FiberInfo>> {
+    if !caller::is_inside() {
+        return Runtime::try_default()?.fibers();
+    }
+    list(caller::runtime().as_deref())
+}
+
+/// Lists the fibers of a runtime with workers.
+fn list(shared: Option<&Shared>) -> io::Result<Vec<FiberInfo>> {
+    let Some(shared) = shared else {
+        let what = "the driver `threads` has no list of fibers: each is a thread";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+    };
+    listing::fibers(shared, LIST_TIME_MAX).ok_or_else(|| {
+        let what = "a worker does not list its fibers, as one of them does not let others run";
+        io::Error::new(io::ErrorKind::TimedOut, what)
+    })
 }
 
 /// The default runtime, and the lock that serializes its start.

@@ -128,6 +128,7 @@ mod timers;
 
 // Last, beside each other: what takes turns or time is disturbed by what needs many threads.
 mod fairness;
+mod listed_fibers;
 mod metrics;
 mod metrics_queues;
 mod priorities;
@@ -252,6 +253,7 @@ const MODULES: &[harness::Module] = &modules![
     stack_trimming,
     fairness,
     priorities,
+    listed_fibers,
     metrics,
     metrics_queues,
     stalls,

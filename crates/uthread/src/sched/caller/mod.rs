@@ -83,6 +83,14 @@ pub(crate) fn runtime_id() -> Option<usize> {
     current::with_worker(|worker| ptr::from_ref(worker.shared()).addr())
 }
 
+/// Returns the state of the caller's runtime, if that has workers.
+pub(crate) fn runtime() -> Option<Arc<Shared>> {
+    match threads::current() {
+        Some(context) => context.runtime().cloned(),
+        None => current::with_worker(Worker::runtime),
+    }
+}
+
 /// Returns `true` if the caller is a fiber, on a worker or as a thread.
 pub(crate) fn in_fiber() -> bool {
     with_control(|_| ()).is_some()

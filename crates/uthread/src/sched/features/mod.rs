@@ -8,6 +8,7 @@
 //! | [`thread_ends`] | waiting for the end of a fiber's thread |
 //! | [`offload`] | blocking calls on the pool's threads |
 //! | [`dedicated`] | fibers that run on threads of their own beside the workers |
+//! | [`listing`] | the list of a runtime's fibers |
 //! | [`ticket_lock`] | a fair lock for fibers and threads |
 //! | [`ring`] | the features of the caller's ring |
 //! | [`fork`] | the state of a fiber in a child made by `fork` |
@@ -15,6 +16,7 @@
 pub(crate) mod dedicated;
 pub(crate) mod file_calls;
 pub(crate) mod fork;
+pub(crate) mod listing;
 pub(crate) mod multishot_queue;
 pub(crate) mod offload;
 pub(crate) mod readiness;

@@ -10,12 +10,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::driver::native::standard_error;
 use crate::driver::native::stillness::Stillness;
+use crate::fiber::{FiberInfo, FiberState};
 use crate::sched::shared::Shared;
-use crate::sched::shared::listing::ListedFiber;
 
 /// When threads that might wake a fiber are looked at again, as idle threads of a pool end by then.
 const RETRY_AFTER: Duration = Duration::from_secs(11);
@@ -52,7 +53,9 @@ impl Deadlocks {
         let is_deadlocked = is_deadlocked(shared, progress);
         self.last = Some((progress, if is_deadlocked { 2 } else { looks + 1 }));
         if is_deadlocked {
-            if let Some(fibers) = shared.list_fibers(LIST_TIME_MAX) {
+            let (sender, list) = mpsc::channel();
+            shared.list_fibers(Box::new(move |fibers| drop(sender.send(fibers))));
+            if let Ok(fibers) = list.recv_timeout(LIST_TIME_MAX) {
                 standard_error::print(format_args!("{}", Deadlock(&fibers)));
             }
             return None;
@@ -74,11 +77,11 @@ fn is_deadlocked(shared: &Shared, progress: u64) -> bool {
 }
 
 /// The report.
-struct Deadlock<'a>(&'a [ListedFiber]);
+struct Deadlock<'a>(&'a [FiberInfo]);
 
 impl fmt::Display for Deadlock<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut sites: BTreeMap<&Location<'_>, Vec<&ListedFiber>> = BTreeMap::new();
+        let mut sites: BTreeMap<&Location<'_>, Vec<&FiberInfo>> = BTreeMap::new();
         for fiber in self.0 {
             sites.entry(fiber.spawn_site).or_default().push(fiber);
         }
@@ -108,7 +111,7 @@ impl fmt::Display for Deadlock<'_> {
                 if let Some(name) = &fiber.name {
                     write!(formatter, " \"{name}\"")?;
                 }
-                if fiber.runs_alone {
+                if fiber.state == FiberState::Alone {
                     formatter.write_str(" (blocks its thread)")?;
                 }
             }
@@ -135,11 +138,16 @@ mod tests {
     #[test]
     fn a_report_names_fibers_by_spawn_site_and_is_short() {
         let (one, many) = (Location::caller(), here());
-        let fiber = |id, spawn_site| ListedFiber {
+        let fiber = |id, spawn_site| FiberInfo {
             id,
             name: (id == 64).then(|| "main".into()),
             spawn_site,
-            runs_alone: id == 70,
+            worker: 0,
+            state: if id == 70 {
+                FiberState::Alone
+            } else {
+                FiberState::Parked
+            },
         };
         let mut fibers = vec![fiber(64, one)];
         fibers.extend((70..90).map(|id| fiber(id, many)));

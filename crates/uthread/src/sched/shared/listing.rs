@@ -1,67 +1,46 @@
 //! A list of the started fibers of a runtime. Each worker adds its own, between two fibers.
 
-use std::panic::Location;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::mem;
+use std::sync::{Arc, Mutex};
 
 use super::{Mail, Shared};
 use crate::atomic::lock;
-use crate::fiber::Control;
+use crate::fiber::{FiberInfo, FiberRef};
 
-/// A started fiber.
-#[derive(Debug, Clone)]
-pub(in crate::sched) struct ListedFiber {
-    pub(in crate::sched) id: u64,
-    pub(in crate::sched) name: Option<Box<str>>,
-    pub(in crate::sched) spawn_site: &'static Location<'static>,
-    /// `true` if it runs without its worker, on a thread of its own.
-    pub(in crate::sched) runs_alone: bool,
-}
+/// What gets the list.
+type Finish = Box<dyn FnOnce(Vec<FiberInfo>) + Send>;
 
-/// The list, while it grows.
+/// The list, while it grows. It is complete when the last worker drops its reference.
 pub(crate) struct Listing {
-    state: Mutex<ListState>,
-    changed: Condvar,
-}
-
-struct ListState {
-    fibers: Vec<ListedFiber>,
-    /// Number of workers that have not added theirs.
-    missing: usize,
+    fibers: Mutex<Vec<FiberInfo>>,
+    finish: Mutex<Option<Finish>>,
 }
 
 impl Listing {
-    /// Adds all fibers of a worker. Called by it.
-    pub(in crate::sched) fn add<'a>(&self, fibers: impl Iterator<Item = &'a Control>) {
-        let mut state = lock(&self.state);
-        state.fibers.extend(fibers.map(|fiber| ListedFiber {
-            id: fiber.id().get(),
-            name: fiber.name().map(Box::from),
-            spawn_site: fiber.spawn_site(),
-            runs_alone: fiber.runs_alone(),
-        }));
-        state.missing -= 1;
-        self.changed.notify_one();
+    /// Adds fibers of the calling worker, which is one of this runtime.
+    pub(in crate::sched) fn add(&self, shared: &Shared, fibers: &[FiberRef]) {
+        let info = |fiber: &FiberRef| FiberInfo::of(fiber.control(), |id| shared.name_of(id));
+        lock(&self.fibers).extend(fibers.iter().map(info));
+    }
+}
+
+impl Drop for Listing {
+    fn drop(&mut self) {
+        if let Some(finish) = lock(&self.finish).take() {
+            finish(mem::take(&mut *lock(&self.fibers)));
+        }
     }
 }
 
 impl Shared {
-    /// Lists the started fibers. Returns `None` if a worker does not answer within this time.
-    pub(in crate::sched) fn list_fibers(&self, timeout: Duration) -> Option<Vec<ListedFiber>> {
+    /// Lists the started fibers. A worker calls `finish`, or the caller does if all have ended.
+    pub(in crate::sched) fn list_fibers(&self, finish: Finish) {
         let listing = Arc::new(Listing {
-            state: Mutex::new(ListState {
-                fibers: Vec::new(),
-                missing: self.workers(),
-            }),
-            changed: Condvar::new(),
+            fibers: Mutex::default(),
+            finish: Mutex::new(Some(finish)),
         });
-        for index in 0..self.workers() {
-            self.remote(index).mail(Mail::List(Arc::clone(&listing)));
+        for remote in &self.remotes {
+            remote.mail(Mail::List(Arc::clone(&listing)));
         }
-        let state = lock(&listing.state);
-        let waited =
-            (listing.changed).wait_timeout_while(state, timeout, |state| state.missing > 0);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        (state.missing == 0).then(|| std::mem::take(&mut state.fibers))
     }
 }

@@ -225,6 +225,11 @@ impl Remote {
         self.ready.get() + woken
     }
 
+    /// Returns `true` if somebody waits for a list of the worker's fibers.
+    pub(in crate::sched) fn has_to_list(&self) -> bool {
+        self.inbox.count(|mail| matches!(mail, Mail::List(_))) > 0
+    }
+
     /// Returns the time for which the worker's thread has used a CPU, once it runs.
     pub(in crate::sched) fn cpu_time(&self) -> Option<Duration> {
         self.task.load()?.cpu_time()

@@ -174,6 +174,11 @@ impl Worker {
         &self.queues.shared
     }
 
+    /// Returns the runtime's shared state.
+    pub(in crate::sched) fn runtime(&self) -> Arc<Shared> {
+        Arc::clone(&self.queues.shared)
+    }
+
     /// Returns the pool for blocking calls of the program.
     pub(super) fn pool(&self) -> &Arc<Pool> {
         self.queues.shared.calls.get()
@@ -339,8 +344,7 @@ impl Worker {
                 Mail::Trim(first) => self.trim_stacks(first),
                 Mail::Probe => self.probes.take(&self.queues),
                 Mail::List(listing) => {
-                    let reactor = self.io.reactor.borrow();
-                    listing.add(reactor.fibers().iter().map(|fiber| fiber.control()));
+                    listing.add(self.shared(), self.io.reactor.borrow().fibers());
                 }
             }
         }

@@ -123,7 +123,8 @@ impl Shared {
         if remote.has_handed() {
             self.wake_one();
         }
-        let others_wait = || self.others_wait_for(remote) || self.has_stealable_work();
+        let others_wait =
+            || self.others_wait_for(remote) || self.has_stealable_work() || remote.has_to_list();
         if self.spares.may_be() && others_wait() && !remote.waits_for_cpu(cpu_time) {
             self.take_over(index);
         }

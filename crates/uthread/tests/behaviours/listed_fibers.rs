@@ -1,0 +1,187 @@
+//! The list of a runtime's fibers.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc as native;
+
+use crate::harness::place::Place;
+use crate::harness::{IN_FIBERS, ON_ONE_LEAN_WORKER, ON_WORKERS, behaviours};
+use crate::own_tls::WITH_OWN_TLS;
+use crate::support::{FREE, HANG, eventually};
+use uthread::Runtime;
+use uthread::net::TcpListener;
+use uthread::runtime::{FiberInfo, FiberState, fibers};
+use uthread::sync::mpsc;
+use uthread::thread::{Builder, JoinHandle, yield_now};
+
+behaviours![
+    (
+        ON_WORKERS,
+        [
+            each_fiber_is_listed_with_what_it_does,
+            no_fiber_is_missing_beside_others_that_come_and_go
+        ]
+    ),
+    (WITH_OWN_TLS, [a_fiber_that_keeps_a_thread_is_listed]),
+    (
+        ON_ONE_LEAN_WORKER,
+        [a_worker_that_does_not_answer_is_an_error]
+    ),
+    (IN_FIBERS, [a_fiber_lists_the_fibers_of_its_runtime]),
+];
+
+fn spawn_named<T: Send + 'static>(
+    name: &str,
+    call: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    Builder::new().name(name.into()).spawn(call).unwrap()
+}
+
+fn state_of(list: &[FiberInfo], name: &str) -> Option<FiberState> {
+    let mut named = list
+        .iter()
+        .filter(|fiber| fiber.name.as_deref() == Some(name));
+    let fiber = named.next();
+    assert!(named.next().is_none(), "{list:?}");
+    fiber.map(|fiber| fiber.state)
+}
+
+fn is_listed(runtime: &Runtime, name: &str, state: FiberState) -> bool {
+    state_of(&runtime.fibers().unwrap(), name) == Some(state)
+}
+
+fn each_fiber_is_listed_with_what_it_does(place: Place) {
+    let runtime = place.runtime();
+    assert_eq!(runtime.fibers().unwrap(), []);
+    let listener = TcpListener::bind(FREE).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, messages) = mpsc::channel::<()>();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let is_theirs_over = Arc::clone(&is_over);
+    let line = line!() + 1;
+    let main = runtime.spawn(move || {
+        let receiver = spawn_named("receiver", move || messages.recv().is_ok());
+        let acceptor = spawn_named("acceptor", move || listener.accept().is_ok());
+        let yielder = spawn_named("yielder", move || {
+            while !is_theirs_over.load(Ordering::Relaxed) {
+                yield_now();
+            }
+        });
+        yielder.join().unwrap();
+        (receiver.join().unwrap(), acceptor.join().unwrap())
+    });
+    let is_listed = |name, state| move |runtime: &Runtime| is_listed(runtime, name, state);
+    for (name, state) in [
+        ("receiver", FiberState::Parked),
+        ("acceptor", FiberState::Operation),
+        ("yielder", FiberState::Ready),
+    ] {
+        let is_listed = is_listed(name, state);
+        eventually(name, || is_listed(&runtime));
+    }
+    let list = runtime.fibers().unwrap();
+    assert_eq!(list.len(), 4, "{list:?}");
+    assert!(list.is_sorted_by_key(|fiber| fiber.id), "{list:?}");
+    assert_eq!(list[0].spawn_site.line(), line, "{list:?}");
+    assert!(list[0].spawn_site.file().ends_with("listed_fibers.rs"));
+    assert!(
+        list.iter().all(|fiber| fiber.worker < place.workers()),
+        "{list:?}"
+    );
+    let begin = format!("fiber {}, parked on worker ", list[0].id);
+    assert!(list[0].to_string().starts_with(&begin), "{}", list[0]);
+    is_over.store(true, Ordering::Relaxed);
+    sender.send(()).unwrap();
+    drop(std::net::TcpStream::connect(address).unwrap());
+    assert_eq!(main.join().unwrap(), (true, true));
+    eventually("no fiber is left", || runtime.fibers().unwrap().is_empty());
+}
+
+fn no_fiber_is_missing_beside_others_that_come_and_go(place: Place) {
+    const WAITING: usize = 200;
+    let runtime = place.runtime();
+    let senders: Vec<_> = (0..WAITING)
+        .map(|_| {
+            let (sender, messages) = mpsc::channel::<()>();
+            let wait = move || messages.recv().is_ok();
+            (
+                sender,
+                runtime.spawn(|| spawn_named("waits", wait).join().unwrap()),
+            )
+        })
+        .collect();
+    let count = |list: &[FiberInfo]| {
+        let waiting = list.iter().filter(|fiber| fiber.name.is_some());
+        waiting.count()
+    };
+    eventually("all wait", || count(&runtime.fibers().unwrap()) == WAITING);
+    for _ in 0..20 {
+        let short: Vec<_> = (0..10).map(|_| runtime.spawn(yield_now)).collect();
+        assert_eq!(count(&runtime.fibers().unwrap()), WAITING);
+        for short in short {
+            short.join().unwrap();
+        }
+    }
+    for (sender, waiting) in senders {
+        drop(sender);
+        waiting.join().unwrap();
+    }
+}
+
+fn a_fiber_that_keeps_a_thread_is_listed(place: Place) {
+    let runtime = place.runtime();
+    let (release, released) = native::channel::<()>();
+    let main = runtime.spawn(move || {
+        let blocked = spawn_named("blocked", move || released.recv_timeout(HANG).is_ok());
+        // The worker is taken for the sake of another fiber.
+        while !blocked.is_finished() {
+            yield_now();
+        }
+    });
+    eventually("it keeps a thread", || {
+        is_listed(&runtime, "blocked", FiberState::Alone)
+    });
+    drop(release);
+    main.join().unwrap();
+}
+
+fn a_worker_that_does_not_answer_is_an_error(place: Place) {
+    let runtime = place.runtime();
+    let (release, released) = native::channel::<()>();
+    let (begin, begun) = native::channel();
+    let blocked = runtime.spawn(move || {
+        begin.send(()).unwrap();
+        released.recv_timeout(HANG).is_err()
+    });
+    begun.recv().unwrap();
+    let error = runtime.fibers().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    drop(release);
+    assert!(blocked.join().unwrap());
+    eventually("it answers", || {
+        runtime.fibers().is_ok_and(|list| list.is_empty())
+    });
+}
+
+fn a_fiber_lists_the_fibers_of_its_runtime(place: Place) {
+    if place.is_of_threads() {
+        let refused = place.run(|| fibers().unwrap_err().kind());
+        assert_eq!(refused, ErrorKind::Unsupported);
+        return;
+    }
+    place.run(|| {
+        let (sender, messages) = mpsc::channel::<()>();
+        let receiver = spawn_named("receiver", move || messages.recv().is_ok());
+        let is_listed = || state_of(&fibers().unwrap(), "receiver") == Some(FiberState::Parked);
+        while !is_listed() {
+            yield_now();
+        }
+        // It waits for the list.
+        let list = spawn_named("own", || fibers().unwrap()).join().unwrap();
+        assert_eq!(list.len(), 3, "{list:?}");
+        assert_eq!(state_of(&list, "own"), Some(FiberState::Parked), "{list:?}");
+        drop(sender);
+        assert!(!receiver.join().unwrap());
+    });
+}
