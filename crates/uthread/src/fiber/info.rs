@@ -1,5 +1,6 @@
 //! What a list of fibers tells of each.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
 
@@ -23,9 +24,8 @@ pub struct FiberInfo {
     pub state: FiberState,
 }
 
-/// What a fiber does. The names are those that `uthread dump` prints; see the example of
-/// [`runtime::fibers`](crate::runtime::fibers()).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a fiber does; see the example of [`runtime::fibers`](crate::runtime::fibers()).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum FiberState {
     /// It waits for its turn.
@@ -34,9 +34,9 @@ pub enum FiberState {
     Parked,
     /// It waits for an operation of the kernel.
     Operation,
-    /// It keeps a thread of its own: it computes, or is blocked by a call or a lock that does not
-    /// suspend it.
-    Alone,
+    /// It keeps a thread, without its worker: it computes, or is blocked by a call or a lock that
+    /// does not suspend it.
+    Running,
 }
 
 impl FiberInfo {
@@ -47,7 +47,7 @@ impl FiberInfo {
         FiberInfo {
             id,
             name: match state {
-                FiberState::Alone => name_of(id),
+                FiberState::Running => name_of(id),
                 _ => fiber.name().map(Box::from),
             },
             spawn_site: fiber.spawn_site(),
@@ -62,7 +62,7 @@ impl FiberState {
     fn of(fiber: &Control) -> FiberState {
         // In this order: what runs without its worker changes the rest meanwhile.
         if fiber.runs_alone() {
-            return FiberState::Alone;
+            return FiberState::Running;
         }
         match fiber.reason.get() {
             Reason::Submitted => FiberState::Operation,
@@ -89,7 +89,96 @@ impl fmt::Display for FiberState {
             FiberState::Ready => "ready",
             FiberState::Parked => "parked",
             FiberState::Operation => "operation",
-            FiberState::Alone => "alone",
+            FiberState::Running => "keeps a thread",
         })
+    }
+}
+
+/// Maximum number of groups, and of fibers of each, that are printed.
+const GROUPS_MAX: usize = 16;
+const FIBERS_MAX: usize = 8;
+
+/// Prints fibers by spawn site and state, a line for each group, the smallest group first.
+pub(crate) struct Grouped<'a>(pub(crate) &'a [FiberInfo]);
+
+impl fmt::Display for Grouped<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut groups: BTreeMap<_, Vec<&FiberInfo>> = BTreeMap::new();
+        for fiber in self.0 {
+            let group = groups.entry((fiber.spawn_site, fiber.state));
+            group.or_default().push(fiber);
+        }
+        let mut groups: Vec<_> = groups.into_iter().collect();
+        groups.sort_by_key(|(_, fibers)| fibers.len());
+        for ((site, state), fibers) in groups.iter().take(GROUPS_MAX) {
+            let (count, plural) = (fibers.len(), if fibers.len() == 1 { "" } else { "s" });
+            write!(
+                formatter,
+                "    {count} fiber{plural}, {state}, spawned at {site}:"
+            )?;
+            for (index, fiber) in fibers.iter().take(FIBERS_MAX).enumerate() {
+                let comma = if index > 0 { "," } else { "" };
+                write!(formatter, "{comma} {}", fiber.id)?;
+                if let Some(name) = &fiber.name {
+                    write!(formatter, " \"{name}\"")?;
+                }
+            }
+            let rest = if count > FIBERS_MAX { ", .." } else { "" };
+            writeln!(formatter, "{rest}")?;
+        }
+        if groups.len() > GROUPS_MAX {
+            let rest: usize = groups[GROUPS_MAX..]
+                .iter()
+                .map(|(_, fibers)| fibers.len())
+                .sum();
+            let sites = groups.len() - GROUPS_MAX;
+            writeln!(formatter, "    {rest} fibers of {sites} other groups")?;
+        }
+        if groups.is_empty() {
+            return Ok(());
+        }
+        let process = std::process::id();
+        writeln!(
+            formatter,
+            "    `uthread dump {process}` shows what each waits in"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn here() -> &'static Location<'static> {
+        Location::caller()
+    }
+
+    #[test]
+    fn groups_are_short() {
+        let (one, many) = (here(), here());
+        let fiber = |id, spawn_site| FiberInfo {
+            id,
+            name: (id == 64).then(|| "main".into()),
+            spawn_site,
+            worker: 0,
+            state: if id == 70 {
+                FiberState::Running
+            } else {
+                FiberState::Parked
+            },
+        };
+        let mut fibers = vec![fiber(64, one)];
+        fibers.extend((70..90).map(|id| fiber(id, many)));
+        let process = std::process::id();
+        assert_eq!(
+            Grouped(&fibers).to_string(),
+            format!(
+                "    1 fiber, parked, spawned at {one}: 64 \"main\"\n    \
+                 1 fiber, keeps a thread, spawned at {many}: 70\n    \
+                 19 fibers, parked, spawned at {many}: 71, 72, 73, 74, 75, 76, 77, 78, ..\n    \
+                 `uthread dump {process}` shows what each waits in\n"
+            )
+        );
     }
 }

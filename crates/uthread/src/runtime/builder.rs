@@ -7,7 +7,7 @@ use std::{env, fmt, io, thread};
 
 use super::driver::{self, Mechanism, Reason};
 use super::starts::{Reporter, Starts};
-use super::{Backend, Driver, DriverInfo, Runtime, Workers, panic_hook, shortage};
+use super::{Backend, Driver, DriverInfo, Runtime, Workers, dump, panic_hook, shortage};
 use crate::driver::{Pair, uring};
 use crate::fiber::{AnyContext, FiberContext};
 use crate::forked;
@@ -309,6 +309,9 @@ impl Builder {
 
     /// Starts the workers and returns the runtime.
     ///
+    /// With the environment variable `UTHREAD_DUMP=1` it handles `SIGQUIT`, by a list of its
+    /// [fibers](crate::runtime::fibers()) on standard error.
+    ///
     /// # Errors
     ///
     /// `InvalidInput` if the number of workers is zero or more than 1024, if the stack size is more
@@ -460,6 +463,7 @@ impl Builder {
             let body: Job = Box::new(|| monitor.run());
             workers.monitor = Some(thread.spawn(body)?);
         }
+        dump::on_quit(&workers.shared)?;
         Ok((workers, details))
     }
 }

@@ -18,6 +18,7 @@ mod builder;
 mod calls;
 mod diagnosis;
 mod driver;
+mod dump;
 mod entry;
 mod metrics;
 mod panic_hook;
@@ -339,6 +340,7 @@ impl Runtime {
 
 /// Time for which a worker may take to list its fibers: it answers between two fibers.
 const LIST_TIME_MAX: Duration = Duration::from_secs(1);
+const NO_LIST: &str = "a worker does not list its fibers, as one of them does not let others run";
 
 /// Lists the started fibers of the caller's runtime in the order of their ids; outside of fibers,
 /// those of the default runtime. Each worker adds its own between two fibers, so that their states
@@ -386,10 +388,8 @@ fn list(shared: Option<&Shared>) -> io::Result<Vec<FiberInfo>> {
         let what = "the driver `threads` has no list of fibers: each is a thread";
         return Err(io::Error::new(io::ErrorKind::Unsupported, what));
     };
-    listing::fibers(shared, LIST_TIME_MAX).ok_or_else(|| {
-        let what = "a worker does not list its fibers, as one of them does not let others run";
-        io::Error::new(io::ErrorKind::TimedOut, what)
-    })
+    let list = listing::fibers(shared, LIST_TIME_MAX);
+    list.ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, NO_LIST))
 }
 
 /// The default runtime, and the lock that serializes its start.

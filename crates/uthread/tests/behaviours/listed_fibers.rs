@@ -140,7 +140,7 @@ fn a_fiber_that_keeps_a_thread_is_listed(place: Place) {
         }
     });
     eventually("it keeps a thread", || {
-        is_listed(&runtime, "blocked", FiberState::Alone)
+        is_listed(&runtime, "blocked", FiberState::Running)
     });
     drop(release);
     main.join().unwrap();

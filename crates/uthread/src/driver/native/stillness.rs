@@ -6,6 +6,7 @@
 //! and all were blocked at once.
 
 use std::fs;
+use std::sync::{Mutex, PoisonError};
 
 use super::blocked::Task;
 
@@ -24,6 +25,19 @@ const HARMLESS_SIGNALS: [libc::c_int; 10] = [
     33,
 ];
 
+/// The thread that waits for a signal of this crate, and the signal: neither wakes a fiber.
+static EXPECTED: Mutex<Option<(Task, libc::c_int)>> = Mutex::new(None);
+
+fn expected() -> Option<(Task, libc::c_int)> {
+    *EXPECTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Records that the calling thread waits for this signal, and wakes no fiber.
+pub(crate) fn expect(signal: libc::c_int) {
+    let thread = Some((Task::current(), signal));
+    *EXPECTED.lock().unwrap_or_else(PoisonError::into_inner) = thread;
+}
+
 /// The threads of the process but the one that has made the record, each with its number of
 /// switches.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,9 +55,12 @@ impl Stillness {
     /// anything else than a thread of the process; or if the kernel does not reveal it. One of
     /// `waiting` may be blocked in any call.
     pub(crate) fn observe(waiting: &[Task]) -> Option<Stillness> {
-        if handles_signals(&fs::read_to_string("/proc/self/status").ok()?) != Some(false) {
+        let (idle, signal) = expected().unzip();
+        let status = fs::read_to_string("/proc/self/status").ok()?;
+        if handles_signals(&status, signal) != Some(false) {
             return None;
         }
+        let waiting: Vec<_> = waiting.iter().copied().chain(idle).collect();
         let own = Task::current().number();
         let mut threads = Vec::new();
         for entry in fs::read_dir("/proc/self/task").ok()? {
@@ -83,11 +100,13 @@ fn waits_for_threads(call: &str) -> bool {
     waits && operation as libc::c_int & libc::FUTEX_PRIVATE_FLAG != 0 && timeout == 0
 }
 
-/// Returns `true` if the process handles a signal that may wake a thread, by its status.
-fn handles_signals(status: &str) -> Option<bool> {
+/// Returns `true` if the process handles a signal that may wake a thread, by its status. That is not
+/// the `expected` one.
+fn handles_signals(status: &str, expected: Option<libc::c_int>) -> Option<bool> {
     let caught = field(status, "SigCgt:")?;
     let caught = u64::from_str_radix(caught, 16).ok()?;
-    let harmless = HARMLESS_SIGNALS.iter().map(|signal| 1 << (signal - 1));
+    let harmless = HARMLESS_SIGNALS.iter().chain(&expected);
+    let harmless = harmless.map(|signal| 1 << (signal - 1));
     Some(caught & !harmless.fold(0, |all, one: u64| all | one) != 0)
 }
 
@@ -134,10 +153,16 @@ mod tests {
     fn a_status_of_the_kernel_is_understood() {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         assert!(switches(&status).is_some(), "{status}");
-        assert!(handles_signals(&status).is_some(), "{status}");
+        assert!(handles_signals(&status, None).is_some(), "{status}");
         let harmless = "SigIgn:\t0000000000001000\nSigCgt:\t0000000180400440\n";
-        assert_eq!(handles_signals(harmless), Some(false));
-        assert_eq!(handles_signals("SigCgt:\t0000000000004000\n"), Some(true));
-        assert_eq!(handles_signals(""), None);
+        assert_eq!(handles_signals(harmless, None), Some(false));
+        let terminates = "SigCgt:\t0000000000004000\n";
+        assert_eq!(handles_signals(terminates, None), Some(true));
+        assert_eq!(handles_signals(terminates, Some(libc::SIGQUIT)), Some(true));
+        assert_eq!(
+            handles_signals(terminates, Some(libc::SIGTERM)),
+            Some(false)
+        );
+        assert_eq!(handles_signals("", None), None);
     }
 }

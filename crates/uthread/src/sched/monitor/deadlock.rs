@@ -7,15 +7,13 @@
 //! may remain unreported: beside a thread that waits for anything else, or if the program handles a
 //! signal.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::Location;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::driver::native::standard_error;
 use crate::driver::native::stillness::Stillness;
-use crate::fiber::{FiberInfo, FiberState};
+use crate::fiber::{FiberInfo, Grouped};
 use crate::sched::shared::Shared;
 
 /// When threads that might wake a fiber are looked at again, as idle threads of a pool end by then.
@@ -23,10 +21,6 @@ const RETRY_AFTER: Duration = Duration::from_secs(11);
 
 /// Time for which a worker that sleeps may take to list its fibers.
 const LIST_TIME_MAX: Duration = Duration::from_secs(5);
-
-/// Maximum number of spawn sites, and of fibers for each, that are printed.
-const SITES_MAX: usize = 16;
-const FIBERS_MAX: usize = 8;
 
 /// The looks for a deadlock of one runtime.
 #[derive(Default)]
@@ -81,12 +75,6 @@ struct Deadlock<'a>(&'a [FiberInfo]);
 
 impl fmt::Display for Deadlock<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut sites: BTreeMap<&Location<'_>, Vec<&FiberInfo>> = BTreeMap::new();
-        for fiber in self.0 {
-            sites.entry(fiber.spawn_site).or_default().push(fiber);
-        }
-        let mut sites: Vec<_> = sites.into_iter().collect();
-        sites.sort_by_key(|(_, fibers)| fibers.len());
         match self.0.len() {
             1 => writeln!(
                 formatter,
@@ -97,74 +85,6 @@ impl fmt::Display for Deadlock<'_> {
                 "uthread: deadlock: {count} fibers wait, and nothing can wake one of them"
             ),
         }?;
-        for (site, fibers) in sites.iter().take(SITES_MAX) {
-            let plural = if fibers.len() == 1 { "" } else { "s" };
-            let count = fibers.len();
-            write!(formatter, "    {count} fiber{plural} spawned at {site}:")?;
-            for (index, fiber) in fibers.iter().take(FIBERS_MAX).enumerate() {
-                write!(
-                    formatter,
-                    "{} {}",
-                    if index > 0 { "," } else { "" },
-                    fiber.id
-                )?;
-                if let Some(name) = &fiber.name {
-                    write!(formatter, " \"{name}\"")?;
-                }
-                if fiber.state == FiberState::Alone {
-                    formatter.write_str(" (blocks its thread)")?;
-                }
-            }
-            if fibers.len() > FIBERS_MAX {
-                formatter.write_str(", ..")?;
-            }
-            writeln!(formatter)?;
-        }
-        if let Some(rest) = sites.len().checked_sub(SITES_MAX).filter(|rest| *rest > 0) {
-            writeln!(formatter, "    and those of {rest} other spawn sites")?;
-        }
-        let process = std::process::id();
-        writeln!(
-            formatter,
-            "    `uthread dump {process}` shows what each waits in"
-        )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_report_names_fibers_by_spawn_site_and_is_short() {
-        let (one, many) = (Location::caller(), here());
-        let fiber = |id, spawn_site| FiberInfo {
-            id,
-            name: (id == 64).then(|| "main".into()),
-            spawn_site,
-            worker: 0,
-            state: if id == 70 {
-                FiberState::Alone
-            } else {
-                FiberState::Parked
-            },
-        };
-        let mut fibers = vec![fiber(64, one)];
-        fibers.extend((70..90).map(|id| fiber(id, many)));
-        let process = std::process::id();
-        assert_eq!(
-            Deadlock(&fibers).to_string(),
-            format!(
-                "uthread: deadlock: 21 fibers wait, and nothing can wake one of them\n    \
-                 1 fiber spawned at {one}: 64 \"main\"\n    \
-                 20 fibers spawned at {many}: 70 (blocks its thread), 71, 72, 73, 74, 75, 76, 77, ..\n    \
-                 `uthread dump {process}` shows what each waits in\n"
-            )
-        );
-    }
-
-    #[track_caller]
-    fn here() -> &'static Location<'static> {
-        Location::caller()
+        Grouped(self.0).fmt(formatter)
     }
 }

@@ -1,5 +1,5 @@
-//! The report of a deadlock. This program runs itself once per case and driver: a process must have
-//! no other threads for a report.
+//! What a program prints of its fibers: the report of a deadlock, and the list on `SIGQUIT`. This
+//! program runs itself once per case and driver: a process must have no other threads for a report.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -9,6 +9,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, kill_process};
 use uthread::net::TcpListener;
 use uthread::runtime::Builder;
 use uthread::signal::{Signal, Signals};
@@ -17,6 +18,9 @@ use uthread::{Runtime, sleep, spawn};
 
 /// Tells a child which case it is.
 const CASE: &str = "UTHREAD_TEST_CASE";
+
+/// Tells a child to print a line once its runtime runs.
+const ANNOUNCES: &str = "UTHREAD_TEST_ANNOUNCES";
 
 /// By the environment: whatever is best here, and epoll, which is possible everywhere.
 const DRIVERS: [Option<&str>; 2] = [None, Some("epoll")];
@@ -44,7 +48,7 @@ const CASES: &[Case] = &[
         places: &[false, true],
         report: &[
             "3 fibers wait, and nothing can wake one of them",
-            "2 fibers spawned at",
+            "2 fibers, parked, spawned at",
             "\"first\"",
             "\"second\"",
         ],
@@ -59,7 +63,11 @@ const CASES: &[Case] = &[
         name: "a barrier of many",
         run: wait_at_a_barrier,
         places: &[false],
-        report: &["1001 fibers wait", "1000 fibers spawned at", ", .."],
+        report: &[
+            "1001 fibers wait",
+            "1000 fibers, parked, spawned at",
+            ", ..",
+        ],
     },
     Case {
         name: "a lock of std",
@@ -67,7 +75,7 @@ const CASES: &[Case] = &[
         places: &[false],
         report: &[
             "3 fibers wait, and nothing can wake one of them",
-            "(blocks its thread)",
+            "1 fiber, keeps a thread, spawned at",
         ],
     },
     Case {
@@ -147,6 +155,10 @@ fn run_cases() {
         check(case, &mut child, &place);
         println!("{place}: ok");
     }
+    for driver in DRIVERS {
+        check_list_on_quit(driver);
+        println!("a list on {driver:?}: ok");
+    }
 }
 
 /// A child, which is killed at the end of the test.
@@ -160,6 +172,10 @@ impl Drop for Killed {
 }
 
 fn begin(case: &Case, lean: bool, driver: Option<&str>) -> Killed {
+    Killed(command(case, lean, driver).spawn().unwrap())
+}
+
+fn command(case: &Case, lean: bool, driver: Option<&str>) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     let kind = if lean { "lean" } else { "default" };
     command
@@ -169,7 +185,7 @@ fn begin(case: &Case, lean: bool, driver: Option<&str>) -> Killed {
     if let Some(driver) = driver {
         command.env("UTHREAD_DRIVER", driver);
     }
-    Killed(command.spawn().unwrap())
+    command
 }
 
 /// Reads what a child prints until its report, or its end.
@@ -207,8 +223,42 @@ fn check(case: &Case, Killed(child): &mut Killed, place: &str) {
     }
 }
 
+/// A program that lists its fibers on `SIGQUIT` goes on, and still reports a deadlock.
+fn check_list_on_quit(driver: Option<&str>) {
+    let case = CASES.iter().find(|case| case.name == "a lost message");
+    let case = case.expect("a case of this name");
+    let mut command = command(case, false, driver);
+    command.env("UTHREAD_DUMP", "1").env(ANNOUNCES, "1");
+    let mut child = Killed(command.spawn().unwrap());
+    let mut errors = BufReader::new(child.0.stderr.take().unwrap());
+    let mut line = String::new();
+    errors.read_line(&mut line).unwrap();
+    assert_eq!(line, "running\n");
+    let process = Pid::from_child(&child.0);
+    for _ in 0..2 {
+        kill_process(process, rustix::process::Signal::QUIT).unwrap();
+        let mut list = String::new();
+        for _ in 0..3 {
+            errors.read_line(&mut list).unwrap();
+        }
+        assert!(
+            list.starts_with("uthread: fibers: 1, workers: 2\n    1 fiber, "),
+            "{list}"
+        );
+        assert!(list.contains("tests/reports.rs:"), "{list}");
+        assert!(list.ends_with(" shows what each waits in\n"), "{list}");
+    }
+    child.0.stderr = Some(errors.into_inner());
+    check(case, &mut child, "beside a list");
+}
+
 fn run(builder: Builder, main: impl FnOnce() + Send) {
-    builder.build().unwrap().run(main);
+    builder.build().unwrap().run(|| {
+        if env::var_os(ANNOUNCES).is_some() {
+            eprintln!("running");
+        }
+        main();
+    });
 }
 
 fn lock_crosswise(builder: Builder) {
