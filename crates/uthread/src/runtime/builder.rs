@@ -418,6 +418,7 @@ impl Builder {
         let own_tls = self.has_own_tls()?;
         let rings = uring::Options {
             moves: own_tls,
+            is_only: count == 1,
             ..self.rings
         };
         let make = move || make(rings);

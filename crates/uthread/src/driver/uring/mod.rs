@@ -84,7 +84,7 @@ struct Ring {
     io: IoUring,
     devices: Option<Devices>,
     raws: Raws,
-    /// `None` if a thread of the kernel takes the submissions.
+    /// `None` if a thread of the kernel takes the submissions, or if fibers move to other rings.
     connections: Option<Connections>,
     cancellations: Cancellations,
     /// `None` if the ring does not use the flag of urgent entries.
@@ -159,6 +159,8 @@ fn assemble(
         }
     }
     let is_polled = matches!(mode, setup::Mode::Polled { .. });
+    // Fibers that move to other rings are served at less cost by requests.
+    let has_connections = !is_polled && (!options.moves || options.is_only);
     // With cooperative task work, a request for each send takes as little time, and the fiber goes
     // behind those that wait for their turn: fewer connections wait for long.
     let tries_sends = mode == setup::Mode::Deferred;
@@ -166,7 +168,7 @@ fn assemble(
         io,
         devices: devices.and_then(Result::ok),
         raws: Raws::default(),
-        connections: (!is_polled).then(Connections::new).transpose()?,
+        connections: has_connections.then(Connections::new).transpose()?,
         cancellations: Cancellations::default(),
         #[cfg(uthread_urgent)]
         urgent,

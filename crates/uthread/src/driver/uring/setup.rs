@@ -81,6 +81,8 @@ impl Mode {
 pub(crate) struct Options {
     /// `true` if the ring may be used by one thread after another.
     pub(crate) moves: bool,
+    /// `true` if the runtime has no other ring.
+    pub(crate) is_only: bool,
     /// How long a kernel thread polls for submissions before it sleeps, if there is to be one.
     pub(crate) kernel_polling: Option<Duration>,
     /// `true` if devices are polled for completions.

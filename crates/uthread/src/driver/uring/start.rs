@@ -9,7 +9,7 @@
 //! ```
 //!
 //! If a thread of the kernel takes the submissions, all operations are requests: they cost the
-//! worker no system call.
+//! worker no system call. Where fibers move to other workers, all are requests, too.
 
 use std::time::Instant;
 

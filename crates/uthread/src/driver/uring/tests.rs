@@ -38,6 +38,7 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// others.
 const POLLED: Options = Options {
     moves: false,
+    is_only: false,
     kernel_polling: Some(Duration::ZERO),
     io_polling: false,
 };
@@ -52,7 +53,11 @@ fn rings() -> Vec<(Uring, UringCompletions)> {
             Vec::new()
         }
         ring => {
-            let moving = Options { moves: true, ..own };
+            let moving = Options {
+                moves: true,
+                is_only: true,
+                ..own
+            };
             vec![ring.unwrap(), new(moving).unwrap(), new(POLLED).unwrap()]
         }
     }
