@@ -399,7 +399,7 @@ impl Builder {
     ///
     /// The errors of [`tls::support`] but `Unsupported`: fibers are lean then.
     fn has_own_tls(&self) -> io::Result<bool> {
-        if self.is_lean || is_lean_asked_for() {
+        if self.is_lean || is_asked_for("UTHREAD_LEAN") {
             return Ok(false);
         }
         match tls::support() {
@@ -464,14 +464,16 @@ impl Builder {
             let body: Job = Box::new(|| monitor.run());
             workers.monitor = Some(thread.spawn(body)?);
         }
-        dump::on_quit(&workers.shared)?;
+        if is_asked_for("UTHREAD_DUMP") {
+            dump::on_quit(&workers.shared)?;
+        }
         Ok((workers, details))
     }
 }
 
-/// Returns `true` if the environment variable `UTHREAD_LEAN` asks for lean fibers.
-fn is_lean_asked_for() -> bool {
-    env::var_os("UTHREAD_LEAN").is_some_and(|value| !value.is_empty() && value != "0")
+/// Returns `true` if an environment variable asks for what it names, by any value but `0`.
+fn is_asked_for(variable: &str) -> bool {
+    env::var_os(variable).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 fn name_worker(runtime: &str, index: usize) -> thread::Builder {

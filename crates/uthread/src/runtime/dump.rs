@@ -1,7 +1,7 @@
-//! A list of all fibers on `SIGQUIT`, if the environment variable `UTHREAD_DUMP` asks for it.
+//! A list of all fibers on `SIGQUIT`.
 
 use std::sync::{Arc, Mutex, Weak};
-use std::{env, io, thread};
+use std::{io, thread};
 
 use signal_hook::consts::SIGQUIT;
 use signal_hook::iterator::Signals;
@@ -21,15 +21,12 @@ type Listed = Mutex<Option<Vec<Weak<Shared>>>>;
 
 static LISTED: PerProcess<Listed> = PerProcess::new(Mutex::new(None), Mutex::default);
 
-/// Lists the fibers of a runtime on `SIGQUIT`, too, if the environment asks for it.
+/// Lists the fibers of a runtime on `SIGQUIT`, too.
 ///
 /// # Errors
 ///
 /// Any error with which the kernel refuses the handler or its thread.
 pub(super) fn on_quit(shared: &Arc<Shared>) -> io::Result<()> {
-    if !env::var_os("UTHREAD_DUMP").is_some_and(|value| !value.is_empty() && value != "0") {
-        return Ok(());
-    }
     let mut listed = lock(LISTED.get());
     if listed.is_none() {
         let mut signals = Signals::new([SIGQUIT])?;
