@@ -347,10 +347,10 @@ fn gdb_shows_every_fiber_of_a_core_file() {
 fn gdb_refuses_another_layout() {
     let waiting = Waiting::start("uring");
     let pid = waiting.pid().to_string();
-    let version = "next(uthread_roots()) + 8, (2).to_bytes(4, 'little')";
+    let version = "next(uthread_roots()) + 8, (1).to_bytes(4, 'little')";
     let change = format!("python gdb.selected_inferior().write_memory({version})");
     let output = gdb(&["-p", &pid], &[&change, "info fibers"]);
-    let reason = "the program's uthread has layout 2, and this script knows layout 1: ";
+    let reason = "the program's uthread has layout 1, and this script knows layout 2: ";
     assert!(output.contains(reason), "{output}");
 }
 

@@ -24,7 +24,7 @@ pub const SECTION: &str = "uthread_root";
 pub const MAGIC: [u8; 8] = *b"uthread\0";
 
 /// The version of what follows, including the meaning of each field. The script for gdb has it, too.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Where a debugger begins.
 ///
@@ -34,8 +34,8 @@ pub const VERSION: u32 = 1;
 /// // As a debugger reads it, four bytes at a time.
 /// let layout = Layout::from_words(std::array::from_fn(|index| index as u32));
 /// assert_eq!((layout.id, layout.spawn_site), (0, 1));
-/// assert_eq!(Root::LAYOUT_AT + Layout::BYTES, Root::CHANGES_AT);
-/// assert_eq!(size_of::<Entry>(), 3 * size_of::<usize>());
+/// assert_eq!((Root::LAYOUT_AT + Layout::BYTES).next_multiple_of(8), Root::CHANGES_AT);
+/// assert_eq!(size_of::<Entry>(), 4 * size_of::<usize>());
 /// assert_eq!(Reason::Submitted as u8, 2);
 /// ```
 #[derive(Debug)]
@@ -94,6 +94,9 @@ pub struct Layout {
     pub limits: u32,
     /// In the top of a stack: the fiber.
     pub fiber: u32,
+    /// In a fiber: the number of the last switch to it among those of its worker, a `u32` that wraps
+    /// around.
+    pub last_switch: u32,
     /// The size of a fiber's fields.
     pub fiber_bytes: u32,
 }
@@ -119,6 +122,7 @@ impl Layout {
             name: next(),
             limits: next(),
             fiber: next(),
+            last_switch: next(),
             fiber_bytes: next(),
         }
     }
@@ -153,6 +157,11 @@ pub struct Entry {
     pub runtime: usize,
     /// Its index in its runtime.
     pub index: usize,
+    /// The address of its history: a `u64` that is odd while the rest is being changed, a `u64` with
+    /// the number of samples, and the samples, in the order of their times. Each is two `u64`: a
+    /// number of completed switches, and a time in nanoseconds, by `CLOCK_MONOTONIC`, at which the
+    /// worker had completed these and no more.
+    pub history: usize,
 }
 
 impl Root {

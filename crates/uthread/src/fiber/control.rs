@@ -4,9 +4,10 @@
     reason = "hot paths, whose instructions are counted"
 )]
 
+mod cold;
 pub(super) mod layout;
 
-use std::cell::{Cell, OnceCell, UnsafeCell};
+use std::cell::{Cell, UnsafeCell};
 use std::mem::{self, MaybeUninit};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::ops::Range;
@@ -15,18 +16,17 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use super::context::Saved;
+pub(super) use self::cold::ColdState;
+use super::Scheduler;
 use super::destination::{self, Destination};
 use super::lazy_box::LazyBox;
 use super::limits::Limits;
-use super::locals::Locals;
 use super::pause::Pause;
 use super::reference::{FiberRef, Functions};
 use super::runner::{Exit, Runner};
 use super::wake::WakeToken;
-use super::{Payload, Scheduler};
 use crate::root::Reason;
-use crate::stack::{Stack, cache};
+use crate::stack::cache;
 use crate::tls;
 use crate::tls::claim::Named;
 use crate::tls::record::Record;
@@ -70,6 +70,9 @@ pub(crate) struct Control {
     pub(crate) in_panic_hook: Cell<bool>,
     /// The result of the last operation, stored by the worker for the resumed fiber.
     pub(crate) operation_result: Cell<OperationResult>,
+    /// The low half of the number of its last switch among those of its worker; or of the number at
+    /// which it has come from another worker.
+    last_switch: Cell<u32>,
     /// Set when the fiber starts. Read by its worker and by any thread that finds the fiber parked.
     scheduler: UnsafeCell<Option<Destination>>,
     cold: LazyBox<ColdState>,
@@ -95,41 +98,6 @@ const _: () = assert!(cfg!(feature = "sanitizer") || size_of::<Control>() <= CON
 /// Maximum size of a control block. A fiber that captures a reference and returns nothing then
 /// takes 184 bytes, and with the header of the allocator and its rounding 192.
 const CONTROL_BYTES_MAX: usize = 128;
-
-/// State that few fibers need. Accessed only by the holder of the fiber, which runs it or has taken
-/// it from a queue.
-#[derive(Default)]
-pub(super) struct ColdState {
-    name: Option<Box<str>>,
-    /// The fiber-local values.
-    locals: OnceCell<Locals>,
-    /// A larger stack, reserved for the fiber before its start.
-    reserved: Cell<Option<Stack>>,
-    /// The result of a fiber that ends without running its closure. Set before its start.
-    refusal: Cell<Option<Payload>>,
-    /// Completes the outcome, once the C library has ended the thread of a fiber with thread-local
-    /// storage of its own.
-    finish: Cell<Option<Finish>>,
-    /// Context that was in thread-locals while the fiber ran.
-    context: Cell<Option<Saved>>,
-    /// The number of its last panic among those of the process.
-    last_panic: Cell<Option<u32>>,
-    /// The epoch in which its worker counts it among the fibers suspended during a panic.
-    counted_panic: Cell<Option<u32>>,
-    /// `true` if it runs on a thread of its own. Set before its start, so that any thread may look.
-    is_thread: Cell<bool>,
-}
-
-impl ColdState {
-    /// Returns the state of a new fiber.
-    #[inline]
-    pub(super) fn of_new(name: Option<Box<str>>) -> LazyBox<ColdState> {
-        LazyBox::new(name.map(|name| ColdState {
-            name: Some(name),
-            ..ColdState::default()
-        }))
-    }
-}
 
 /// The data that a switch to the fiber and back touches, besides the stack.
 struct Switch {
@@ -194,6 +162,7 @@ impl Control {
             panics: Cell::default(),
             in_panic_hook: Cell::default(),
             operation_result: Cell::default(),
+            last_switch: Cell::default(),
             scheduler: UnsafeCell::new(None),
             operation: AtomicU64::new(u64::MAX),
             limits,
@@ -208,121 +177,8 @@ impl Control {
         self.id
     }
 
-    /// Returns `true` if the fiber has cold state: a name, local values, a stack of its own, or a
-    /// result without having run.
-    #[inline]
-    pub(crate) fn has_cold_state(&self) -> bool {
-        self.cold.get().is_some()
-    }
-
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.cold.get()?.name.as_deref()
-    }
-
     pub(crate) fn spawn_site(&self) -> &'static Location<'static> {
         self.spawn_site
-    }
-
-    /// Returns the fiber-local values, if there are any. Called by the fiber itself.
-    pub(crate) fn locals(&self) -> Option<&Locals> {
-        self.cold.get()?.locals.get()
-    }
-
-    /// Returns the fiber-local values. Called by the fiber itself.
-    pub(crate) fn locals_or_new(&self) -> &Locals {
-        let cold = self.cold.get_or_default();
-        cold.locals.get_or_init(Locals::default)
-    }
-
-    /// Reserves a larger stack. Called before the fiber is queued.
-    pub(crate) fn reserve(&self, stack: Stack) {
-        self.cold.get_or_default().reserved.set(Some(stack));
-    }
-
-    /// Takes the reserved stack, if there is one. Called by the worker that starts the fiber.
-    pub(crate) fn take_reserved(&self) -> Option<Stack> {
-        self.cold.get()?.reserved.take()
-    }
-
-    /// Makes the fiber end with this result instead of running its closure. Called before its
-    /// start.
-    #[cold]
-    pub(crate) fn refuse(&self, payload: Payload) {
-        self.cold.get_or_default().refusal.set(Some(payload));
-    }
-
-    /// Records that the fiber runs on a thread of its own. Called before its start.
-    pub(crate) fn set_thread(&self) {
-        self.cold.get_or_default().is_thread.set(true);
-    }
-
-    /// Returns `true` if the fiber runs on a thread of its own.
-    pub(crate) fn is_thread(&self) -> bool {
-        self.cold.get().is_some_and(|cold| cold.is_thread.get())
-    }
-
-    /// Takes the result of a fiber that ends without running its closure. Called by the fiber
-    /// itself.
-    pub(super) fn take_refusal(&self) -> Option<Payload> {
-        self.cold.get()?.refusal.take()
-    }
-
-    /// Leaves the completion of the outcome to the worker. Called by the fiber at its end.
-    pub(super) fn finish_later(&self, finish: Finish) {
-        self.cold.get_or_default().finish.set(Some(finish));
-    }
-
-    /// Takes what completes the outcome of a fiber that has ended, if it is not complete.
-    pub(crate) fn take_finish(&self) -> Option<Finish> {
-        self.cold.get()?.finish.take()
-    }
-
-    /// Keeps the context of the fiber, which has left its stack.
-    pub(super) fn set_context(&self, context: Saved) {
-        self.cold.get_or_default().context.set(Some(context));
-    }
-
-    /// Drops the context of a fiber that has ended.
-    pub(crate) fn drop_context(&self) {
-        drop(self.take_context());
-    }
-
-    /// Takes the context of the fiber, if there is one.
-    pub(super) fn take_context(&self) -> Option<Saved> {
-        self.cold.get()?.context.take()
-    }
-
-    /// Returns the number of the fiber's last panic among those of the process.
-    pub(crate) fn last_panic(&self) -> Option<u32> {
-        self.cold.get()?.last_panic.get()
-    }
-
-    pub(crate) fn set_last_panic(&self, number: u32) {
-        self.set_cold_number(|cold| &cold.last_panic, Some(number));
-    }
-
-    /// Returns the epoch in which its worker counts it among the fibers suspended during a panic.
-    pub(crate) fn counted_panic(&self) -> Option<u32> {
-        self.cold.get()?.counted_panic.get()
-    }
-
-    pub(crate) fn set_counted_panic(&self, epoch: Option<u32>) {
-        self.set_cold_number(|cold| &cold.counted_panic, epoch);
-    }
-
-    /// Sets a number of the cold state. Only `Some` creates that state.
-    fn set_cold_number(
-        &self,
-        field: impl Fn(&ColdState) -> &Cell<Option<u32>>,
-        number: Option<u32>,
-    ) {
-        let cold = match number {
-            Some(_) => Some(self.cold.get_or_default()),
-            None => self.cold.get(),
-        };
-        if let Some(cold) = cold {
-            field(cold).set(number);
-        }
     }
 
     /// Returns the size of the fiber's stack in bytes if `address` is in its guard. Called for a
@@ -498,6 +354,19 @@ impl Control {
     /// Sets the record in the fiber's own thread-local storage.
     pub(crate) fn set_record(&self, record: NonNull<Record>) {
         self.switch.record.set(Some(record));
+    }
+
+    /// Records the number of the switch to the fiber among those of its worker.
+    #[inline(always)]
+    pub(crate) fn set_last_switch(&self, number: u64) {
+        self.last_switch.set(number as u32);
+    }
+
+    /// Returns the number of the last switch to the fiber, or a later one of as many as 32 bits
+    /// count, if its worker has made `now` switches.
+    pub(crate) fn last_switch(&self, now: u64) -> u64 {
+        let later = (now as u32).wrapping_sub(self.last_switch.get());
+        now.saturating_sub(later.into())
     }
 
     /// Stores the result of the fiber's operation, which has completed.

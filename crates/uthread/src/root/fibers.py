@@ -16,12 +16,15 @@ import gdb
 import gdb.unwinder
 
 UTHREAD_MAGIC = b"uthread\0"
-UTHREAD_VERSION = 1
+UTHREAD_VERSION = 2
 
 # The offsets of fields that a root lists, in its order: `Layout` in `root.rs`.
 UTHREAD_LAYOUT = (
-    "id spawn_site token reason top left_off cold home name limits fiber fiber_bytes".split()
+    "id spawn_site token reason top left_off cold home name limits fiber last_switch fiber_bytes".split()
 )
+UTHREAD_LAYOUT_FORMAT = f"<{len(UTHREAD_LAYOUT)}I"
+# The size of a worker's entry: `Entry` there.
+UTHREAD_ENTRY_BYTES = 32
 
 # What a switch continues with, and how far below the mark of a fiber it saves registers at most.
 # See `crates/uthread-dump/src/fibers.rs`.
@@ -234,12 +237,15 @@ def uthread_roots():
 def uthread_addresses():
     """Returns the address of each fiber, and the offsets of its fields."""
     for root in uthread_roots():
-        offsets = struct.unpack(f"<{len(UTHREAD_LAYOUT)}I", uthread_read(root + 16, 48))
+        layout_bytes = struct.calcsize(UTHREAD_LAYOUT_FORMAT)
+        offsets = struct.unpack(UTHREAD_LAYOUT_FORMAT, uthread_read(root + 16, layout_bytes))
         layout = dict(zip(UTHREAD_LAYOUT, offsets))
-        changes, entries, count = uthread_words(root + 64, 3)
+        # On the next multiple of eight.
+        changes, entries, count = uthread_words(root + 16 + (layout_bytes + 7) // 8 * 8, 3)
         if changes % 2 or count > UTHREAD_WORKERS_MAX:
             raise gdb.GdbError("a worker starts or ends right now: continue, and try again")
-        for entry in range(entries, entries + 24 * count, 24):
+        for index in range(count):
+            entry = entries + index * UTHREAD_ENTRY_BYTES
             fibers, _, worker = uthread_words(entry, 3)
             words = uthread_words(fibers, 3)
             if min(words) > UTHREAD_FIBERS_MAX:

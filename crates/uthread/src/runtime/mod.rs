@@ -369,7 +369,7 @@ const NO_LIST: &str = "a worker does not list its fibers, as one of them does no
 ///         yield_now();
 ///     }
 ///     for fiber in fibers().unwrap() {
-///         println!("{fiber}"); // Such as: fiber 64 "main", parked on worker 0, spawned at src/main.rs:7:1
+///         println!("{fiber}"); // Such as: fiber 64 "main", parked for 1.5s on worker 0, spawned at src/main.rs:7:1
 ///     }
 ///     drop(sender);
 ///     assert!(!receiver.join().unwrap());

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc as native;
+use std::time::{Duration, Instant};
 
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_ONE_LEAN_WORKER, ON_WORKERS, behaviours};
@@ -20,6 +21,7 @@ behaviours![
         ON_WORKERS,
         [
             each_fiber_is_listed_with_what_it_does,
+            a_fiber_tells_for_how_long_it_is_suspended,
             no_fiber_is_missing_beside_others_that_come_and_go
         ]
     ),
@@ -89,7 +91,7 @@ fn each_fiber_is_listed_with_what_it_does(place: Place) {
         list.iter().all(|fiber| fiber.worker < place.workers()),
         "{list:?}"
     );
-    let begin = format!("fiber {}, parked on worker ", list[0].id);
+    let begin = format!("fiber {}, parked ", list[0].id);
     assert!(list[0].to_string().starts_with(&begin), "{}", list[0]);
     is_over.store(true, Ordering::Relaxed);
     sender.send(()).unwrap();
@@ -127,6 +129,37 @@ fn no_fiber_is_missing_beside_others_that_come_and_go(place: Place) {
         drop(sender);
         waiting.join().unwrap();
     }
+}
+
+fn a_fiber_tells_for_how_long_it_is_suspended(place: Place) {
+    const LONG: Duration = Duration::from_millis(60);
+    let runtime = place.runtime();
+    let (sender, messages) = mpsc::channel::<()>();
+    let receive_all = move || messages.into_iter().count();
+    let receiver = runtime.spawn(move || spawn_named("receiver", receive_all).join().unwrap());
+    let suspended_for = || {
+        let list = runtime.fibers().unwrap();
+        let receiver = list
+            .iter()
+            .find(|fiber| fiber.name.as_deref() == Some("receiver"));
+        receiver.map_or(Duration::ZERO, |fiber| fiber.suspended_for)
+    };
+    for _ in 0..2 {
+        let sent = Instant::now();
+        sender.send(()).unwrap();
+        // It was suspended for long before.
+        eventually("it has received", || suspended_for() <= sent.elapsed());
+        eventually("it waits for long", || {
+            let known = suspended_for();
+            assert!(known <= sent.elapsed(), "{known:?}");
+            known >= LONG
+        });
+        // Others do not count.
+        runtime.run(yield_now);
+        assert!(suspended_for() >= LONG);
+    }
+    drop(sender);
+    assert_eq!(receiver.join().unwrap(), 2);
 }
 
 fn a_fiber_that_keeps_a_thread_is_listed(place: Place) {

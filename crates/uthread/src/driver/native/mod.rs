@@ -22,6 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::pipe::PIPE_BUF;
+use rustix::time::ClockId;
 
 pub(super) use self::preemptions::preemptions;
 use self::socket::Call;
@@ -54,6 +55,13 @@ impl Deadline {
             }
         }
     }
+}
+
+/// Returns the time of the system's monotonic clock, which all processes read alike.
+pub(crate) fn monotonic_ns() -> u64 {
+    let time = rustix::time::clock_gettime(ClockId::Monotonic);
+    // Neither is negative.
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// The reaction to a signal.

@@ -18,5 +18,6 @@ pub(crate) const LAYOUT: Layout = Layout {
     name: offset_of!(ColdState, name) as u32,
     limits: runner::EXTENT_AT as u32,
     fiber: runner::FIBER_AT as u32,
+    last_switch: offset_of!(Control, last_switch) as u32,
     fiber_bytes: size_of::<Control>() as u32,
 };

@@ -288,6 +288,7 @@ impl Monitor {
             let switches = remote.counters.switches.get();
             let runs = remote.sleeper.is_awake() && remote.counters.running.get() != 0;
             awake |= remote.is_awake();
+            remote.history.record(&remote.counters, now);
             let fresh = || Sample {
                 switches,
                 since: now,

@@ -3,6 +3,7 @@
 use std::ptr;
 use std::sync::Mutex;
 
+use super::remote::Remote;
 use crate::atomic::lock;
 use crate::fiber::{self, FiberRef};
 use crate::root::{Entry, Root};
@@ -16,12 +17,14 @@ static ROOT: Root = Root::new(fiber::LAYOUT);
 /// What the root refers to.
 static ENTRIES: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 
-/// Adds a worker, whose list of fibers stays where it is until the worker is [removed](remove).
-pub(in crate::sched) fn add(fibers: &Vec<FiberRef>, runtime: usize, index: usize) {
+/// Adds a worker of the runtime with this address. Its list of fibers and the part that others
+/// access stay where they are until the worker is [removed](remove).
+pub(in crate::sched) fn add(fibers: &Vec<FiberRef>, runtime: usize, remote: &Remote) {
     let entry = Entry {
         fibers: ptr::from_ref(fibers).addr(),
         runtime,
-        index,
+        index: remote.index as usize,
+        history: ptr::from_ref(&remote.history).addr(),
     };
     ROOT.change(&mut lock(&ENTRIES), |entries| entries.push(entry));
 }

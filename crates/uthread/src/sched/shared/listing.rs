@@ -2,10 +2,11 @@
 
 use std::mem;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use super::{Mail, Shared};
+use super::{Mail, Remote, Shared};
 use crate::atomic::lock;
-use crate::fiber::{FiberInfo, FiberRef};
+use crate::fiber::{Control, FiberInfo, FiberRef};
 
 /// What gets the list.
 type Finish = Box<dyn FnOnce(Vec<FiberInfo>) + Send>;
@@ -18,8 +19,20 @@ pub(crate) struct Listing {
 
 impl Listing {
     /// Adds fibers of the calling worker, which is one of this runtime.
-    pub(in crate::sched) fn add(&self, shared: &Shared, fibers: &[FiberRef]) {
-        let info = |fiber: &FiberRef| FiberInfo::of(fiber.control(), |id| shared.name_of(id));
+    pub(in crate::sched) fn add(
+        &self,
+        shared: &Shared,
+        remote: &Remote,
+        fibers: &[FiberRef],
+        now: Instant,
+    ) {
+        let switches = remote.counters.switches.get();
+        let suspended_for = |fiber: &Control| {
+            let last = fiber.last_switch(switches);
+            remote.history.since(last, now)
+        };
+        let name_of = |id| shared.name_of(id);
+        let info = |fiber: &FiberRef| FiberInfo::of(fiber.control(), name_of, suspended_for);
         lock(&self.fibers).extend(fibers.iter().map(info));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! | --- | --- |
+//! | [`debugger`] | the workers of the process, where a debugger finds them |
 //! | [`remote`] | the part of a worker that others access |
 //! | [`spares`] | the threads that go on with a worker that was taken |
 //! | [`handover`] | taking a worker from a thread that is stuck |
@@ -15,9 +16,9 @@
 //! | [`shortage`] | new fibers for which there is no memory |
 //! | [`delays`] | how long its ready fibers wait |
 //! | [`gauge`] | numbers that a worker lets others read |
+//! | [`history`] | when a worker had completed how many switches |
 //! | [`counters`] | the counts of a worker |
 //! | [`listing`] | a list of the started fibers |
-//! | [`debugger`] | the workers of the process, where a debugger finds them |
 
 pub(crate) mod abandonment;
 mod arrivals;
@@ -27,6 +28,7 @@ pub(in crate::sched) mod dedicated;
 pub(crate) mod delays;
 mod gauge;
 pub(crate) mod handover;
+pub(in crate::sched) mod history;
 pub(crate) mod idle;
 mod life;
 pub(in crate::sched) mod listing;

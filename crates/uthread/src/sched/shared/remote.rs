@@ -12,6 +12,7 @@ use super::counters::Counters;
 use super::delays::Delays;
 use super::gauge::Gauge;
 use super::handover::Handover;
+use super::history::History;
 use super::idle::{Idle, Sleeper};
 use super::listing::Listing;
 use crate::atomic::lock;
@@ -51,6 +52,7 @@ pub(crate) struct Remote {
     pub(in crate::sched) task: AtomicCell<Option<Task>>,
     pub(in crate::sched) handover: Handover,
     pub(in crate::sched) counters: Counters,
+    pub(in crate::sched) history: History,
     /// Number of ready fibers in the queues that only the worker accesses, while it runs.
     pub(in crate::sched) ready: Gauge,
     /// Set before the first probe is sent.
@@ -137,6 +139,7 @@ impl Remote {
             quiescent_after: AtomicU64::new(1),
             task: AtomicCell::new(None),
             counters: Counters::default(),
+            history: History::default(),
             ready: Gauge::default(),
             delays: OnceLock::new(),
             idle: Arc::clone(idle),

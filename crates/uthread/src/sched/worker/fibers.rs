@@ -227,6 +227,7 @@ impl Fibers {
         queues.remote.counters.moved.add(1);
         queues.remote.record_name(control);
         control.home.set(queues.index as u32);
+        control.set_last_switch(queues.remote.counters.switches.get());
         // SAFETY: the reactor keeps the fiber until it has ended, and then no queue holds it.
         let started = unsafe { Started::new(control) };
         io.reactor.borrow_mut().admit(fiber);

@@ -344,7 +344,8 @@ impl Worker {
                 Mail::Trim(first) => self.trim_stacks(first),
                 Mail::Probe => self.probes.take(&self.queues),
                 Mail::List(listing) => {
-                    listing.add(self.shared(), self.io.reactor.borrow().fibers());
+                    let (reactor, now) = (self.io.reactor.borrow(), self.io.now());
+                    listing.add(self.shared(), &self.queues.remote, reactor.fibers(), now);
                 }
             }
         }

@@ -114,6 +114,7 @@ impl Worker {
     fn count_switch(&self, control: &Control, switch: u64) {
         let counters = &self.queues.remote.counters;
         counters.switches.set(switch);
+        control.set_last_switch(switch);
         counters.running.set(control.id().get());
         counters.spawn_site.store(Some(control.spawn_site()));
     }

@@ -72,8 +72,12 @@ unsafe fn run_worker(shared: &Shared, worker: NonNull<Worker>, kept: &Kept) {
 
 impl Worker {
     fn show_to_debugger(&self) {
-        let (runtime, index) = self.identify();
-        debugger::add(self.io.reactor.borrow_mut().list(), runtime, index);
+        let (runtime, _) = self.identify();
+        debugger::add(
+            self.io.reactor.borrow_mut().list(),
+            runtime,
+            &self.queues.remote,
+        );
     }
 
     /// Runs fibers until the runtime is shut down and nothing is left. Returns the fiber that this
