@@ -13,6 +13,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use uthread::net::{TcpListener, TcpStream, UdpSocket};
+use uthread::root::VERSION;
 use uthread::sync::{Barrier, Condvar, Mutex, RwLock, Semaphore, mpsc, oneshot, watch};
 use uthread::{Driver, Runtime};
 use uthread_dump::{Group, Report, State};
@@ -347,11 +348,13 @@ fn gdb_shows_every_fiber_of_a_core_file() {
 fn gdb_refuses_another_layout() {
     let waiting = Waiting::start("uring");
     let pid = waiting.pid().to_string();
-    let version = "next(uthread_roots()) + 8, (1).to_bytes(4, 'little')";
+    let (known, other) = (VERSION, VERSION + 1);
+    let version = format!("next(uthread_roots()) + 8, ({other}).to_bytes(4, 'little')");
     let change = format!("python gdb.selected_inferior().write_memory({version})");
     let output = gdb(&["-p", &pid], &[&change, "info fibers"]);
-    let reason = "the program's uthread has layout 1, and this script knows layout 2: ";
-    assert!(output.contains(reason), "{output}");
+    let reason =
+        format!("the program's uthread has layout {other}, and this script knows layout {known}: ");
+    assert!(output.contains(&reason), "{output}");
 }
 
 /// Also where the command fails. A part of a stack is one of a suspended fiber only.

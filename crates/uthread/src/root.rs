@@ -2,11 +2,12 @@
 //!
 //! The root lies in a section of its own, which has a name also in a stripped program. It leads to
 //! the workers, and each of them to the list of the fibers that it has started, which the reactor
-//! keeps anyway: nothing is recorded for a fiber. The root also says where the fields of a fiber
-//! are, so that a debugger need not be of the same build.
+//! keeps anyway, and to its counters: nothing is recorded for a fiber. The root also says where the
+//! fields of a fiber and of a worker are, so that a debugger need not be of the same build.
 //!
 //! ```text
 //!   section -> Root -> [Entry] -> Vec<FiberRef> -> Control -> Top of its stack
+//!                              -> Remote, with the counters
 //! ```
 //!
 //! Beside the root is a script for gdb that reads it, in the section where gdb looks for scripts. The
@@ -29,13 +30,16 @@ pub const VERSION: u32 = 2;
 /// Where a debugger begins.
 ///
 /// ```
-/// use uthread::root::{Entry, Layout, Reason, Root};
+/// use uthread::root::{Entry, Layout, Reason, Root, WorkerLayout};
 ///
 /// // As a debugger reads it, four bytes at a time.
 /// let layout = Layout::from_words(std::array::from_fn(|index| index as u32));
 /// assert_eq!((layout.id, layout.spawn_site), (0, 1));
 /// assert_eq!((Root::LAYOUT_AT + Layout::BYTES).next_multiple_of(8), Root::CHANGES_AT);
-/// assert_eq!(size_of::<Entry>(), 4 * size_of::<usize>());
+/// assert_eq!(Root::ENTRIES_AT + 16, Root::WORKER_LAYOUT_AT);
+/// let layout = WorkerLayout::from_words(std::array::from_fn(|index| index as u32));
+/// assert_eq!((layout.state, layout.running), (0, 1));
+/// assert_eq!(size_of::<Entry>(), 5 * size_of::<usize>());
 /// assert_eq!(Reason::Submitted as u8, 2);
 /// ```
 #[derive(Debug)]
@@ -50,6 +54,7 @@ pub struct Root {
     changes: AtomicUsize,
     entries: AtomicPtr<Entry>,
     entry_count: AtomicUsize,
+    worker_layout: WorkerLayout,
 }
 
 /// The offsets of the parts of a root, in bytes.
@@ -64,6 +69,8 @@ impl Root {
     pub const CHANGES_AT: usize = offset_of!(Root, changes);
     /// That of the address of the first [`Entry`], and of their number after it.
     pub const ENTRIES_AT: usize = offset_of!(Root, entries);
+    /// That of the [`WorkerLayout`].
+    pub const WORKER_LAYOUT_AT: usize = offset_of!(Root, worker_layout);
 }
 
 /// The offsets of fields in bytes; see the example of [`Root`].
@@ -97,6 +104,11 @@ pub struct Layout {
     /// In a fiber: the number of the last switch to it among those of its worker, a `u32` that wraps
     /// around.
     pub last_switch: u32,
+    /// In a fiber: the pointer to its record; null before it has started, and if it has no
+    /// thread-local storage of its own.
+    pub record: u32,
+    /// In a record: a word, which is 2 if the fiber runs without its worker.
+    pub claim: u32,
     /// The size of a fiber's fields.
     pub fiber_bytes: u32,
 }
@@ -123,7 +135,74 @@ impl Layout {
             limits: next(),
             fiber: next(),
             last_switch: next(),
+            record: next(),
+            claim: next(),
             fiber_bytes: next(),
+        }
+    }
+}
+
+/// The offsets of fields in the state of a worker that others access, in bytes. A field is a `u64`
+/// that only grows, unless stated otherwise. They are those of `WorkerMetrics`, which describes
+/// them; see the example of [`Root`].
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+#[non_exhaustive]
+pub struct WorkerLayout {
+    /// Whether it sleeps, a byte: 0 it is awake.
+    pub state: u32,
+    /// The id of the fiber that it runs, or has just run; 0 if it runs none.
+    pub running: u32,
+    /// A pointer to the `Location` of the spawn of that fiber, or of an earlier one, or null.
+    pub spawn_site: u32,
+    /// Number of fibers started.
+    pub fibers: u32,
+    /// Number of fibers ended.
+    pub ended: u32,
+    /// Number of switches.
+    pub switches: u32,
+    /// Number of steals.
+    pub steals: u32,
+    /// Number of times that it took new fibers from outside.
+    pub injected: u32,
+    /// Number of system calls of the driver.
+    pub enters: u32,
+    /// Number of operations submitted.
+    pub submissions: u32,
+    /// Number of operations completed.
+    pub completions: u32,
+    /// Number of stalls.
+    pub stalls: u32,
+    /// Number of sleeps.
+    pub sleeps: u32,
+    /// Duration of the sleeps that have ended, in nanoseconds.
+    pub idle_ns: u32,
+}
+
+impl WorkerLayout {
+    /// The size in bytes.
+    pub const BYTES: usize = size_of::<WorkerLayout>();
+
+    /// Returns the layout that consists of these words; see the example of [`Root`].
+    #[must_use]
+    pub fn from_words(words: [u32; WorkerLayout::BYTES / 4]) -> WorkerLayout {
+        let mut words = words.into_iter();
+        let mut next = || words.next().expect("a word for each field");
+        WorkerLayout {
+            state: next(),
+            running: next(),
+            spawn_site: next(),
+            fibers: next(),
+            ended: next(),
+            switches: next(),
+            steals: next(),
+            injected: next(),
+            enters: next(),
+            submissions: next(),
+            completions: next(),
+            stalls: next(),
+            sleeps: next(),
+            idle_ns: next(),
         }
     }
 }
@@ -162,11 +241,13 @@ pub struct Entry {
     /// number of completed switches, and a time in nanoseconds, by `CLOCK_MONOTONIC`, at which the
     /// worker had completed these and no more.
     pub history: usize,
+    /// The address of its state that others access, to which the [`WorkerLayout`] applies.
+    pub remote: usize,
 }
 
 impl Root {
     /// Creates the root of no worker.
-    pub(crate) const fn new(layout: Layout) -> Root {
+    pub(crate) const fn new(layout: Layout, worker_layout: WorkerLayout) -> Root {
         Root {
             magic: MAGIC,
             version: VERSION,
@@ -175,6 +256,7 @@ impl Root {
             changes: AtomicUsize::new(0),
             entries: AtomicPtr::new(ptr::null_mut()),
             entry_count: AtomicUsize::new(0),
+            worker_layout,
         }
     }
 

@@ -20,11 +20,12 @@ UTHREAD_VERSION = 2
 
 # The offsets of fields that a root lists, in its order: `Layout` in `root.rs`.
 UTHREAD_LAYOUT = (
-    "id spawn_site token reason top left_off cold home name limits fiber last_switch fiber_bytes".split()
-)
+    "id spawn_site token reason top left_off cold home name limits fiber last_switch record claim"
+    " fiber_bytes"
+).split()
 UTHREAD_LAYOUT_FORMAT = f"<{len(UTHREAD_LAYOUT)}I"
 # The size of a worker's entry: `Entry` there.
-UTHREAD_ENTRY_BYTES = 32
+UTHREAD_ENTRY_BYTES = 40
 
 # What a switch continues with, and how far below the mark of a fiber it saves registers at most.
 # See `crates/uthread-dump/src/fibers.rs`.

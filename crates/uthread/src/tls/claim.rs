@@ -21,6 +21,7 @@
 //!
 //! A suspended fiber is in a call, and so is the loop of a worker.
 
+use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 
 use crate::atomic::{
@@ -60,6 +61,13 @@ impl Claim {
         }
     }
 }
+
+/// Where the word is in which a debugger finds [`TAKEN`].
+#[allow(
+    dead_code,
+    reason = "the models, which include this file, do not use it"
+)]
+pub(crate) const WORKER_AT: usize = offset_of!(Claim, worker);
 
 /// The side of the fiber, or of the thread.
 impl Claim {

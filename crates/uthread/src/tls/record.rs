@@ -14,9 +14,10 @@
 
 use std::cell::Cell;
 use std::hint::black_box;
+use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 
-use super::claim::Claim;
+use super::claim::{self, Claim};
 
 /// Not smaller than a cache line, as it is written at each switch.
 #[repr(align(64))]
@@ -31,6 +32,9 @@ pub(crate) struct Record {
     /// The thread pointer of the thread on which the fiber runs without a worker.
     thread: Cell<usize>,
 }
+
+/// Where a debugger finds whether the worker was taken.
+pub(crate) const CLAIM_AT: usize = offset_of!(Record, claim) + claim::WORKER_AT;
 
 thread_local! {
     static RECORD: Record = const {

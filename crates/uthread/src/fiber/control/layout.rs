@@ -5,6 +5,7 @@ use std::mem::offset_of;
 use super::{ColdState, Control};
 use crate::fiber::runner;
 use crate::root::Layout;
+use crate::tls::record::CLAIM_AT;
 
 pub(crate) const LAYOUT: Layout = Layout {
     id: offset_of!(Control, id) as u32,
@@ -20,4 +21,6 @@ pub(crate) const LAYOUT: Layout = Layout {
     fiber: runner::FIBER_AT as u32,
     last_switch: offset_of!(Control, last_switch) as u32,
     fiber_bytes: size_of::<Control>() as u32,
+    record: offset_of!(Control, switch.record) as u32,
+    claim: CLAIM_AT as u32,
 };

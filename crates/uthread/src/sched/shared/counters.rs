@@ -47,8 +47,8 @@ pub(crate) struct Counters {
     pub(crate) wakes_sent: Counter,
     /// Number of times that queued work did not have to wake a worker.
     pub(crate) wakes_spared: Counter,
-    enters: Counter,
-    submissions: Counter,
+    pub(super) enters: Counter,
+    pub(super) submissions: Counter,
     pub(crate) completions: Counter,
     /// Number of `join`s whose second closure is offered and not yet taken back.
     pub(crate) forks: Counter,

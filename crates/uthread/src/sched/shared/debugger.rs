@@ -1,18 +1,40 @@
 //! The workers of the process, where a debugger finds them.
 
+use std::mem::offset_of;
 use std::ptr;
 use std::sync::Mutex;
 
+use super::idle::Sleeper;
 use super::remote::Remote;
 use crate::atomic::lock;
 use crate::fiber::{self, FiberRef};
-use crate::root::{Entry, Root};
+use crate::root::{Entry, Root, WorkerLayout};
 
 #[used]
 #[allow(unsafe_code, reason = "a section with a name")]
 // SAFETY: the name has no other meaning to a linker. It is `root::SECTION`.
 #[unsafe(link_section = "uthread_root")]
-static ROOT: Root = Root::new(fiber::LAYOUT);
+static ROOT: Root = Root::new(fiber::LAYOUT, WORKER_LAYOUT);
+
+const WORKER_LAYOUT: WorkerLayout = WorkerLayout {
+    state: offset_of!(Remote, sleeper) as u32,
+    running: offset_of!(Remote, counters.running) as u32,
+    spawn_site: offset_of!(Remote, counters.spawn_site) as u32,
+    fibers: offset_of!(Remote, counters.fibers) as u32,
+    ended: offset_of!(Remote, counters.ended) as u32,
+    switches: offset_of!(Remote, counters.switches) as u32,
+    steals: offset_of!(Remote, counters.steals) as u32,
+    injected: offset_of!(Remote, counters.injected) as u32,
+    enters: offset_of!(Remote, counters.enters) as u32,
+    submissions: offset_of!(Remote, counters.submissions) as u32,
+    completions: offset_of!(Remote, counters.completions) as u32,
+    stalls: offset_of!(Remote, counters.stalls) as u32,
+    sleeps: offset_of!(Remote, counters.sleeps) as u32,
+    idle_ns: offset_of!(Remote, counters.idle_ns) as u32,
+};
+
+// It is its state.
+const _: () = assert!(size_of::<Sleeper>() == 1);
 
 /// What the root refers to.
 static ENTRIES: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
@@ -25,6 +47,7 @@ pub(in crate::sched) fn add(fibers: &Vec<FiberRef>, runtime: usize, remote: &Rem
         runtime,
         index: remote.index as usize,
         history: ptr::from_ref(&remote.history).addr(),
+        remote: ptr::from_ref(remote).addr(),
     };
     ROOT.change(&mut lock(&ENTRIES), |entries| entries.push(entry));
 }
