@@ -20,6 +20,9 @@ pub(crate) fn run(args: &DumpArgs) -> Exit {
     if let Some(text) = &args.name {
         report.keep_named(text);
     }
+    if let Some(time) = args.older_than {
+        report.keep_older_than(time);
+    }
     if let Some(text) = &args.waiting_on {
         report.keep_in(text);
     }

@@ -171,6 +171,10 @@ impl Memory for Core {
     fn registers(&self) -> Vec<(i32, Registers)> {
         self.threads.clone()
     }
+
+    fn now_ns(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Returns the id of a thread and its registers.

@@ -1,27 +1,19 @@
 //! Reads the fibers of a process.
 
 use std::array;
-use std::collections::HashMap;
 
 use anyhow::{Context as _, Result, bail};
-use uthread::root::{self, Layout, Root};
+use uthread::root::{self, Layout, Root, WorkerLayout};
 
+use crate::ahead::Ahead;
+use crate::history::History;
 use crate::interrupted::interrupted;
 use crate::memory::{Memory, PAGE, Piece, Registers, read_one, word};
-use crate::model::{Site, State};
 use crate::modules::Modules;
+use crate::snapshot::{Copied, Snapshot, left_off};
 
 /// How far below the mark of a suspended fiber the switch saves registers at most.
 const SAVED_BELOW_MAX: u64 = 1024;
-
-/// What the switch continues with: `push rbp; mov [rsi - 16], rsp; lea rsp, [rdx + 8]; pop rbx; pop
-/// rbp`. The word above the saved registers points to it.
-const RESUMED_CODE: [u8; 11] = [
-    0x55, 0x48, 0x89, 0x66, 0xf0, 0x48, 0x8d, 0x62, 0x08, 0x5b, 0x5d,
-];
-
-/// Number of bytes that the switch saves: the address of the code above, `rbx` and `rbp`.
-const SAVED_BYTES: u64 = 24;
 
 /// Maximum number of bytes of a stack that are read.
 const STACK_BYTES_MAX: u64 = 256 * 1024;
@@ -30,7 +22,7 @@ const STACK_BYTES_MAX: u64 = 256 * 1024;
 const NEAR_BYTES: u64 = 4096;
 
 /// Maximum length of a name or a path. Longer ones are no such thing.
-const TEXT_BYTES_MAX: u64 = 4096;
+pub(crate) const TEXT_BYTES_MAX: u64 = 4096;
 
 /// Maximum number of workers of a process. More are no list of workers.
 const WORKERS_MAX: u64 = 1 << 16;
@@ -38,50 +30,13 @@ const WORKERS_MAX: u64 = 1 << 16;
 /// Maximum number of live fibers of a worker. More are no list of fibers.
 const FIBERS_MAX: u64 = 1 << 28;
 
-/// The fibers of a process, copied.
-#[derive(Default)]
-pub(crate) struct Copied {
-    pub(crate) fibers: Vec<Snapshot>,
-    /// Number of workers by runtime.
-    pub(crate) workers: Vec<(u64, usize)>,
-    /// Why some fibers are missing or incomplete.
-    pub(crate) problems: Vec<String>,
-}
-
-/// The memory of a fiber, copied.
-pub(crate) struct Snapshot {
-    layout: Layout,
-    runtime: usize,
-    control: Piece,
-    name: Option<String>,
-    /// Its thread, if it runs.
-    running: Option<(i32, Registers)>,
-    /// The part of its stack that it uses, up to the top.
-    stack: Piece,
-}
-
-/// A fiber.
-pub(crate) struct Fiber {
-    pub(crate) id: u64,
-    pub(crate) name: Option<String>,
-    pub(crate) spawn_site: Option<Site>,
-    /// The index of its runtime.
-    pub(crate) runtime: usize,
-    pub(crate) worker: u32,
-    pub(crate) state: State,
-    /// Where it left off. `None` if it has not begun, or if that cannot be found.
-    pub(crate) registers: Option<Registers>,
-    pub(crate) stack: Piece,
-    /// Number of bytes of its stack in use.
-    pub(crate) stack_bytes: u64,
-}
-
-/// Copies the fibers of all versions of the library in a process, which does not run meanwhile.
+/// Copies the fibers of all versions of the library in a process. If that runs, only what is
+/// [ahead](Ahead) of the next copy. What is the same as in the copy `ahead` is taken from there.
 ///
 /// # Errors
 ///
 /// There is none, or it is of a version that is not known, or its list changes right now.
-pub(crate) fn copy(memory: &dyn Memory, modules: &Modules) -> Result<Copied> {
+pub(crate) fn copy(memory: &dyn Memory, modules: &Modules, mut ahead: Ahead) -> Result<Copied> {
     let mut copied = Copied::default();
     if modules.roots.is_empty() {
         bail!(
@@ -108,7 +63,7 @@ pub(crate) fn copy(memory: &dyn Memory, modules: &Modules) -> Result<Copied> {
                 );
             }
             at += u64::from(section.half(Root::BYTES_AT as u32).unwrap_or(0).max(8));
-            copy_root(memory, &threads, &section, &mut copied)?;
+            copy_root(memory, &threads, &section, &mut ahead, &mut copied)?;
         }
     }
     Ok(copied)
@@ -119,6 +74,7 @@ fn copy_root(
     memory: &dyn Memory,
     threads: &[(i32, Registers)],
     section: &Piece,
+    ahead: &mut Ahead,
     copied: &mut Copied,
 ) -> Result<()> {
     let version = section.half(Root::VERSION_AT as u32);
@@ -134,6 +90,9 @@ fn copy_root(
     }
     let layout_word = |index| section.half((Root::LAYOUT_AT + 4 * index) as u32);
     let layout = Layout::from_words(array::from_fn(|index| layout_word(index).unwrap_or(0)));
+    let worker_word = |index| section.half((Root::WORKER_LAYOUT_AT + 4 * index) as u32);
+    let worker_layout =
+        WorkerLayout::from_words(array::from_fn(|index| worker_word(index).unwrap_or(0)));
     let changes = section.word(Root::CHANGES_AT as u32).unwrap_or(1);
     if !changes.is_multiple_of(2) {
         bail!("a worker starts or ends right now: try again");
@@ -160,13 +119,17 @@ fn copy_root(
             }
         };
         copied.workers[runtime].1 += 1;
+        let switches = word(4).wrapping_add(worker_layout.switches.into());
+        let switches = read_one(memory, switches, 8).and_then(|switches| switches.word(0));
+        let switches = switches.unwrap_or(0);
         let list = List {
             memory,
             threads,
             layout,
             runtime,
+            history: History::read(memory, word(3), switches),
         };
-        if list.copy(fibers, copied).is_none() {
+        if list.copy(fibers, ahead, copied).is_none() {
             let problem = format!(
                 "the fibers of worker {} cannot be read: its list is being changed",
                 word(2)
@@ -184,11 +147,12 @@ struct List<'a> {
     threads: &'a [(i32, Registers)],
     layout: Layout,
     runtime: usize,
+    history: History,
 }
 
 impl List<'_> {
     /// Copies the fibers of a `Vec` of references at this address. Returns `None` if it is none.
-    fn copy(&self, vector: u64, copied: &mut Copied) -> Option<()> {
+    fn copy(&self, vector: u64, ahead: &mut Ahead, copied: &mut Copied) -> Option<()> {
         let vector = read_one(self.memory, vector, 24)?;
         let words = [0, 8, 16].map(|offset| vector.word(offset).unwrap_or(0));
         let (references, count) = (words.into_iter().max()?, words.into_iter().min()?);
@@ -203,7 +167,7 @@ impl List<'_> {
         let addresses: Vec<_> = words.filter_map(|bytes| word(bytes, 0)).collect();
         let controls = self.controls(&addresses);
         let names = self.names(&controls);
-        let stacks = self.stacks(&controls);
+        let stacks = self.stacks(&controls, ahead);
         let mut lost = 0;
         for ((control, name), stack) in controls.into_iter().zip(names).zip(stacks) {
             let top = control.word(self.layout.top).unwrap_or(0);
@@ -220,7 +184,13 @@ impl List<'_> {
             let is_on = |at: &&(i32, Registers)| (limit..end).contains(&at.1.stack);
             let running = self.threads.iter().find(is_on).copied();
             let deeper = running.and_then(|(_, at)| self.running_stack(at.stack, top));
+            let last_switch = control.half(self.layout.last_switch).unwrap_or(0);
             copied.fibers.push(Snapshot {
+                suspended_for: self
+                    .history
+                    .since(last_switch)
+                    .filter(|_| running.is_none()),
+                is_settled: self.history.has_completed(last_switch),
                 layout: self.layout,
                 runtime: self.runtime,
                 control,
@@ -263,31 +233,36 @@ impl List<'_> {
 
     /// Copies the names of fibers, of which few have one.
     fn names(&self, controls: &[Piece]) -> Vec<Option<String>> {
-        let name_of = |control: &Piece| match control.word(self.layout.cold) {
-            None | Some(0) => Piece::new(0, 0),
-            Some(cold) => Piece::new(cold + u64::from(self.layout.name), 16),
-        };
-        let mut names: Vec<_> = controls.iter().map(name_of).collect();
-        self.memory.read(&mut names);
+        let mut names = vec![None; controls.len()];
+        let cold = controls
+            .iter()
+            .map(|control| control.word(self.layout.cold));
+        let with_cold = cold
+            .enumerate()
+            .filter_map(|(index, cold)| Some((index, cold?)));
+        let (indexes, mut pointers): (Vec<_>, Vec<_>) = with_cold
+            .filter(|(_, cold)| *cold != 0)
+            .map(|(index, cold)| (index, Piece::new(cold + u64::from(self.layout.name), 16)))
+            .unzip();
+        self.memory.read(&mut pointers);
         let text_of = |name: &Piece| match (name.word(0), name.word(8)) {
             (Some(address @ 1..), Some(length @ ..=TEXT_BYTES_MAX)) => {
                 Piece::new(address, length as usize)
             }
             _ => Piece::new(0, 0),
         };
-        let mut texts: Vec<_> = names.iter().map(text_of).collect();
+        let mut texts: Vec<_> = pointers.iter().map(text_of).collect();
         self.memory.read(&mut texts);
-        let texts = texts.into_iter().map(|text| {
-            let is_text = text.address != 0;
-            is_text
-                .then(|| String::from_utf8(text.bytes).ok())
-                .flatten()
-        });
-        texts.collect()
+        for (index, text) in indexes.into_iter().zip(texts) {
+            if text.address != 0 {
+                names[index] = String::from_utf8(text.bytes).ok();
+            }
+        }
+        names
     }
 
     /// Copies the used parts of the stacks of suspended fibers, and the tops.
-    fn stacks(&self, controls: &[Piece]) -> Vec<Piece> {
+    fn stacks(&self, controls: &[Piece], ahead: &mut Ahead) -> Vec<Piece> {
         let stack_of = |control: &Piece| {
             let top = control.word(self.layout.top).unwrap_or(0);
             let end = top.wrapping_add(self.top_bytes());
@@ -298,14 +273,27 @@ impl List<'_> {
             let start = if is_used { lowest } else { top };
             Piece::new(start, end.wrapping_sub(start) as usize)
         };
-        let mut stacks: Vec<_> = controls.iter().map(stack_of).collect();
+        let known = controls
+            .iter()
+            .map(|control| ahead.take(control, self.layout));
+        let known: Vec<_> = known.collect();
+        let unknown = controls
+            .iter()
+            .zip(&known)
+            .filter(|(_, known)| known.is_none());
+        let mut stacks: Vec<_> = unknown.map(|(control, _)| stack_of(control)).collect();
         self.memory.read(&mut stacks);
-        for (stack, control) in stacks.iter_mut().zip(controls) {
-            if stack.bytes.is_empty() {
-                self.copy_near_guard(stack, control);
-            }
-        }
-        stacks
+        let mut read = stacks.into_iter();
+        let either = |(control, known): (&Piece, Option<Piece>)| {
+            known.unwrap_or_else(|| {
+                let mut stack = read.next().expect("one for each that is not known");
+                if stack.bytes.is_empty() {
+                    self.copy_near_guard(&mut stack, control);
+                }
+                stack
+            })
+        };
+        controls.iter().zip(known).map(either).collect()
     }
 
     /// Copies the stack of a fiber that has left off close to the guard, which cannot be read.
@@ -332,114 +320,5 @@ impl List<'_> {
 
     fn top_bytes(&self) -> u64 {
         u64::from(self.layout.limits.max(self.layout.fiber)) + 16
-    }
-}
-
-/// Returns the mark of a suspended fiber.
-fn left_off(control: &Piece, layout: Layout) -> u64 {
-    control.word(layout.left_off).unwrap_or(0) & !7
-}
-
-/// Copies a text, if it is one.
-fn text(memory: &dyn Memory, address: u64, length: u64) -> Option<String> {
-    if address == 0 || length > TEXT_BYTES_MAX {
-        return None;
-    }
-    String::from_utf8(read_one(memory, address, length as usize)?.bytes).ok()
-}
-
-/// Finds out what the copies say. Reads nothing but constants and code, so that the process may run
-/// meanwhile.
-pub(crate) struct Reader<'a> {
-    memory: &'a dyn Memory,
-    modules: &'a Modules,
-    sites: HashMap<u64, Option<Site>>,
-    /// Whether the switch continues at an address.
-    resumed: HashMap<u64, bool>,
-}
-
-impl Reader<'_> {
-    pub(crate) fn new<'a>(memory: &'a dyn Memory, modules: &'a Modules) -> Reader<'a> {
-        Reader {
-            memory,
-            modules,
-            sites: HashMap::new(),
-            resumed: HashMap::new(),
-        }
-    }
-
-    pub(crate) fn read(&mut self, copy: Snapshot) -> Fiber {
-        let layout = copy.layout;
-        let byte = |offset: u32| copy.control.bytes.get(offset as usize).copied();
-        let left_off = left_off(&copy.control, layout);
-        let state = match (byte(layout.reason), byte(layout.token)) {
-            _ if let Some((thread, _)) = copy.running => State::Running { thread },
-            _ if left_off == 0 => State::New,
-            (Some(1), Some(1)) => State::Parked,
-            (Some(0 | 1), _) => State::Ready,
-            (Some(2), _) => State::Operation,
-            (Some(3), _) => State::Alone,
-            (Some(4), _) => State::Abandoned,
-            _ => State::Unknown,
-        };
-        let registers = match copy.running {
-            Some((_, registers)) => Some(registers),
-            None if state == State::New => None,
-            None => self.saved(&copy.stack, left_off),
-        };
-        let top = copy.control.word(layout.top).unwrap_or(0);
-        let stack_bytes = registers.map_or(0, |at| top.saturating_sub(at.stack));
-        let site = copy.control.word(layout.spawn_site).unwrap_or(0);
-        Fiber {
-            id: copy.control.word(layout.id).unwrap_or(0),
-            name: copy.name,
-            spawn_site: self.site(site),
-            runtime: copy.runtime,
-            worker: copy.control.half(layout.home).unwrap_or(0),
-            state,
-            registers,
-            stack: copy.stack,
-            stack_bytes,
-        }
-    }
-
-    /// Reads a `Location`: the pointer and the length of a path, line and column.
-    fn site(&mut self, address: u64) -> Option<Site> {
-        let memory = self.memory;
-        let read = || {
-            let location = read_one(memory, address, 24)?;
-            Some(Site {
-                file: text(memory, location.word(0)?, location.word(8)?)?,
-                line: location.half(16)?,
-                column: location.half(20)?,
-            })
-        };
-        self.sites.entry(address).or_insert_with(read).clone()
-    }
-
-    /// Finds the registers that the switch has saved below the mark of a suspended fiber.
-    fn saved(&mut self, stack: &Piece, left_off: u64) -> Option<Registers> {
-        let mut at = left_off;
-        while at >= stack.address {
-            let code = stack.word_at(at)?;
-            if self.is_resumed_at(code) {
-                return Some(Registers {
-                    instruction: code,
-                    stack: at + SAVED_BYTES,
-                    base: stack.word_at(at + 16)?,
-                });
-            }
-            at -= 8;
-        }
-        None
-    }
-
-    fn is_resumed_at(&mut self, address: u64) -> bool {
-        if !self.modules.has_code(address) {
-            return false;
-        }
-        let read = || read_one(self.memory, address, RESUMED_CODE.len());
-        let is_it = || read().is_some_and(|code| code.bytes == RESUMED_CODE);
-        *self.resumed.entry(address).or_insert_with(is_it)
     }
 }

@@ -2,9 +2,9 @@
 //! and where it was spawned. The process need not help, nor be built for it: a release build
 //! without frame pointers will do.
 //!
-//! [`dump`] stops all threads of the process, copies what its fibers use of their stacks, and lets
-//! it continue; then it unwinds the copies by the tables that each program has for panics, and
-//! groups the fibers by equal backtraces.
+//! [`dump`] copies what the fibers use of their stacks; then it stops all threads of the process,
+//! copies the stacks of those that have run meanwhile, and lets it continue. It unwinds the copies
+//! by the tables that each program has for panics, and groups the fibers by equal backtraces.
 //!
 //! ```no_run
 //! # fn main() -> anyhow::Result<()> {
@@ -21,15 +21,19 @@
 #![forbid(unsafe_code)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod ahead;
 mod core_file;
 mod fibers;
+mod history;
 mod interrupted;
 mod memory;
 mod model;
 mod modules;
 mod origins;
 mod process;
+mod reader;
 mod report;
+mod snapshot;
 
 use std::path::Path;
 
@@ -38,9 +42,14 @@ use anyhow::Result;
 pub use model::{Frame, State};
 pub use report::{Group, Member, Report};
 
+use ahead::Ahead;
 use core_file::Core;
 use modules::Modules;
-use process::Process;
+use process::{Process, Running};
+
+/// Number of times that the fibers are copied while the process runs, before it is stopped: the
+/// second time takes less, and so fewer fibers change meanwhile.
+const ROUNDS_AHEAD: u32 = 2;
 
 /// Returns the fibers of a process.
 ///
@@ -50,8 +59,13 @@ use process::Process;
 /// another version of it.
 pub fn dump(pid: i32) -> Result<Report> {
     let modules = Modules::of(process::mappings(pid)?);
+    let mut ahead = Ahead::default();
+    for _ in 0..ROUNDS_AHEAD {
+        let copied = fibers::copy(&Running(pid), &modules, ahead);
+        ahead = copied.map(Ahead::of).unwrap_or_default();
+    }
     let mut process = Process::stop(pid)?;
-    let copied = fibers::copy(&process, &modules)?;
+    let copied = fibers::copy(&process, &modules, ahead)?;
     let stopped = process.resume();
     let mut report = Report::new(pid, copied, &process, &modules);
     report.set_stopped(stopped);
@@ -68,6 +82,6 @@ pub fn dump(pid: i32) -> Result<Report> {
 pub fn dump_core(path: &Path, program: Option<&Path>) -> Result<Report> {
     let core = Core::open(path, program)?;
     let modules = Modules::of(core.mappings.clone());
-    let copied = fibers::copy(&core, &modules)?;
+    let copied = fibers::copy(&core, &modules, Ahead::default())?;
     Ok(Report::new(core.pid, copied, &core, &modules))
 }

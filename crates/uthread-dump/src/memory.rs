@@ -13,6 +13,9 @@ pub(crate) trait Memory {
 
     /// Returns the ids of the threads, and where they are.
     fn registers(&self) -> Vec<(i32, Registers)>;
+
+    /// Returns the time of `CLOCK_MONOTONIC`, in nanoseconds; `None` of a process that has ended.
+    fn now_ns(&self) -> Option<u64>;
 }
 
 /// A piece of memory at an address.

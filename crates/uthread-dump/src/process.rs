@@ -1,4 +1,4 @@
-//! A process: its threads, which stop while it is read, its memory, and the files mapped into it.
+//! A process: its threads, which stop while it is read or run on, its memory, and the files mapped into it.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use crate::memory::{Mapping, Memory, Piece, Registers};
@@ -158,20 +159,7 @@ impl Drop for Process {
 
 impl Memory for Process {
     fn read(&self, pieces: &mut [Piece]) {
-        let mut rest = &mut *pieces;
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at_mut(rest.len().min(PIECES_MAX));
-            let mut done = 0;
-            // The call ends before the first piece that cannot be read.
-            while done < now.len() {
-                done += self.read_some(&mut now[done..]);
-                if let Some(failed) = now.get_mut(done) {
-                    failed.bytes.clear();
-                    done += 1;
-                }
-            }
-            rest = later;
-        }
+        read(self.pid, pieces);
     }
 
     fn registers(&self) -> Vec<(i32, Registers)> {
@@ -180,31 +168,73 @@ impl Memory for Process {
             .map(|thread| (thread.id.as_raw(), thread.registers))
             .collect()
     }
+
+    fn now_ns(&self) -> Option<u64> {
+        monotonic_ns()
+    }
 }
 
-impl Process {
-    /// Reads pieces of memory. Returns how many were read, from the first one on.
-    fn read_some(&self, pieces: &mut [Piece]) -> usize {
-        let remote: Vec<_> = pieces
-            .iter()
-            .map(|piece| RemoteIoVec {
-                base: piece.address as usize,
-                len: piece.bytes.len(),
-            })
-            .collect();
-        let lengths: Vec<_> = remote.iter().map(|piece| piece.len).collect();
-        let mut local: Vec<_> = pieces
-            .iter_mut()
-            .map(|piece| IoSliceMut::new(&mut piece.bytes))
-            .collect();
-        let mut left = process_vm_readv(self.pid, &mut local, &remote).unwrap_or(0);
-        let whole = lengths.iter().take_while(|length| {
-            let is_whole = left >= **length;
-            left = left.saturating_sub(**length);
-            is_whole
-        });
-        whole.count()
+/// A process that runs while it is read.
+pub(crate) struct Running(pub(crate) i32);
+
+impl Memory for Running {
+    fn read(&self, pieces: &mut [Piece]) {
+        read(Pid::from_raw(self.0), pieces);
     }
+
+    fn registers(&self) -> Vec<(i32, Registers)> {
+        Vec::new()
+    }
+
+    fn now_ns(&self) -> Option<u64> {
+        monotonic_ns()
+    }
+}
+
+fn monotonic_ns() -> Option<u64> {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).ok()?;
+    Some(Duration::from(time).as_nanos() as u64)
+}
+
+/// Reads pieces of memory of a process.
+fn read(pid: Pid, pieces: &mut [Piece]) {
+    let mut rest = &mut *pieces;
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at_mut(rest.len().min(PIECES_MAX));
+        let mut done = 0;
+        // The call ends before the first piece that cannot be read.
+        while done < now.len() {
+            done += read_some(pid, &mut now[done..]);
+            if let Some(failed) = now.get_mut(done) {
+                failed.bytes.clear();
+                done += 1;
+            }
+        }
+        rest = later;
+    }
+}
+
+/// Reads pieces of memory. Returns how many were read, from the first one on.
+fn read_some(pid: Pid, pieces: &mut [Piece]) -> usize {
+    let remote: Vec<_> = pieces
+        .iter()
+        .map(|piece| RemoteIoVec {
+            base: piece.address as usize,
+            len: piece.bytes.len(),
+        })
+        .collect();
+    let lengths: Vec<_> = remote.iter().map(|piece| piece.len).collect();
+    let mut local: Vec<_> = pieces
+        .iter_mut()
+        .map(|piece| IoSliceMut::new(&mut piece.bytes))
+        .collect();
+    let mut left = process_vm_readv(pid, &mut local, &remote).unwrap_or(0);
+    let whole = lengths.iter().take_while(|length| {
+        let is_whole = left >= **length;
+        left = left.saturating_sub(**length);
+        is_whole
+    });
+    whole.count()
 }
 
 /// Returns the mappings of files of a process.

@@ -484,6 +484,9 @@ pub(crate) struct DumpArgs {
     /// Only fibers whose name contains this text
     #[arg(long, value_name = "TEXT")]
     pub(crate) name: Option<String>,
+    /// Only fibers that have been suspended for this long
+    #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
+    pub(crate) older_than: Option<Duration>,
     /// Only fibers in a function whose name contains this text
     #[arg(long, value_name = "TEXT")]
     pub(crate) waiting_on: Option<String>,

@@ -29,10 +29,12 @@ fn the_fibers_of_a_server_are_shown() {
         "{page}"
     );
     assert!(
-        page.contains("2 fibers, waiting for an operation:"),
+        page.contains("2 fibers, waiting for an operation"),
         "{page}"
     );
     assert!(page.contains("TcpListener"), "{page}");
+    let page = dump(&program, &["--older-than", "1h"]);
+    assert!(page.contains(": 0 fibers on "), "{page}");
     let page = dump(&program, &["--name", "no such name"]);
     assert!(page.contains(": 0 fibers on "), "{page}");
 }

@@ -1,31 +1,28 @@
 //! The fibers of a process that waits in many ways, seen from outside.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod child;
+
 use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use uthread::net::{TcpListener, TcpStream, UdpSocket};
 use uthread::root::VERSION;
-use uthread::sync::{Barrier, Condvar, Mutex, RwLock, Semaphore, mpsc, oneshot, watch};
 use uthread::{Driver, Runtime};
 use uthread_dump::{Group, Report, State};
+
+use crate::child::{BUSY, EACH};
 
 /// Selects the driver and the kind of fibers of the child, which is this test itself.
 const CHILD: &str = "UTHREAD_DUMP_CHILD";
 
 /// The size that a core file of the child may have: its slabs of stacks, of which few are used.
 const CORE_BYTES_MAX: u64 = 1 << 32;
-
-/// Number of fibers that wait in each way.
-const EACH: usize = 3;
 
 /// The names of fibers that wait for others or for a time, and functions that they are in.
 const PARKED: [(&str, &str); 14] = [
@@ -151,7 +148,7 @@ fn assert_waits(report: &Report, name: &str, state: State, function: &str) {
     );
     for fiber in &group.fibers {
         let site = fiber.spawned_at.as_deref().unwrap();
-        assert!(site.contains("tests/fibers.rs:"), "{site}");
+        assert!(site.contains("tests/fibers/child.rs:"), "{site}");
         assert!(
             fiber.stack_bytes > 0 && fiber.stack_bytes < 64 * 1024,
             "{name}: {fiber:?}"
@@ -245,7 +242,7 @@ fn a_fiber_whose_stack_overflowed_is_shown() {
     assert!(is_in(overflown, "descend"), "{report}");
     let backtrace = format!("fiber {} bt 20", overflown.fibers[0].id);
     let output = gdb(&["-core", core.to_str().unwrap()], &[&backtrace]);
-    let is_shown = output.contains("running on thread") && output.contains("fibers::descend");
+    let is_shown = output.contains("running on thread") && output.contains("child::descend");
     assert!(is_shown, "{output}");
 }
 
@@ -282,7 +279,7 @@ fn assert_gdb_shows(output: &str, name: &str, count: usize, state: &str, functio
         let (title, frames) = section.split_once(":\n#").unwrap();
         assert!(title.contains(state), "{section}");
         assert!(title.contains("spawned at "), "{section}");
-        assert!(title.contains("tests/fibers.rs:"), "{section}");
+        assert!(title.contains("tests/fibers/child.rs:"), "{section}");
         assert!(frames.contains(function), "{function}: {section}");
         assert!(frames.contains("fibers::"), "{section}");
         assert!(frames.contains("run_fibers"), "not to its base: {section}");
@@ -311,7 +308,7 @@ fn gdb_shows_every_fiber_of_a_process() {
     let pid = waiting.pid().to_string();
     let output = gdb(&["-p", &pid], &["info fibers", "fiber apply all bt"]);
     assert_gdb_shows_all(&output);
-    let rows = output.lines().filter(|line| line.contains("fibers.rs:"));
+    let rows = output.lines().filter(|line| line.contains("tests/fibers/"));
     let rows: Vec<_> = rows.filter(|line| !line.starts_with("Fiber ")).collect();
     assert_eq!(rows.len(), report.fibers(), "{output}");
     for fiber in &group(&report, "sleep").fibers {
@@ -419,6 +416,63 @@ fn every_lean_fiber_is_shown() {
 }
 
 #[test]
+fn fibers_that_have_waited_for_long_come_first() {
+    let waiting = Waiting::start("uring");
+    let started = Instant::now();
+    waiting.dump_waiting("uring");
+    std::thread::sleep(Duration::from_millis(300));
+    let mut report = uthread_dump::dump(waiting.pid()).unwrap();
+    let times = |group: &Group| -> Vec<_> {
+        group
+            .fibers
+            .iter()
+            .map(|fiber| fiber.suspended_for)
+            .collect()
+    };
+    let waited: Vec<_> = report.groups.iter().flat_map(times).collect();
+    let least = waited.iter().flatten().min();
+    // All that wait, which began before the first dump, and the ones that compute.
+    assert!(least >= Some(&Duration::from_millis(200)), "{report}");
+    let most = waited.iter().flatten().max().unwrap();
+    assert!(
+        *most <= started.elapsed() + Duration::from_secs(5),
+        "{report}"
+    );
+    let longest = report.groups.iter().map(|group| times(group)[0]);
+    assert!(longest.is_sorted_by(|one, next| one >= next), "{report}");
+    for group in &report.groups {
+        let runs = matches!(group.state, State::Running { .. });
+        assert_eq!(times(group).contains(&None), runs, "{group}");
+    }
+    assert!(report.to_string().contains("parked for "), "{report}");
+    let count = report.fibers();
+    report.keep_older_than(Duration::from_millis(200));
+    assert_eq!(report.fibers(), count - 1, "{report}");
+    report.keep_older_than(Duration::from_secs(3600));
+    assert_eq!(report.fibers(), 0, "{report}");
+}
+
+/// Stacks that are copied before the process is stopped change meanwhile.
+#[test]
+fn fibers_that_run_all_the_time_are_shown_as_they_are() {
+    let busy = Waiting::start("busy");
+    let mut shown = 0;
+    for _ in 0..20 {
+        let report = uthread_dump::dump(busy.pid()).unwrap();
+        for group in &report.groups {
+            assert!(!group.is_cut, "{report}");
+            if is_named(group, "busy") && !matches!(group.state, State::New) {
+                let (left, right) = (is_in(group, "turn_left"), is_in(group, "turn_right"));
+                let between = matches!(group.state, State::Running { .. });
+                assert!(left != right || between, "{report}");
+                shown += group.fibers.len();
+            }
+        }
+    }
+    assert!(shown as u64 >= 20 * BUSY, "{shown}");
+}
+
+#[test]
 fn a_process_without_fibers_is_refused() {
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     let error = uthread_dump::dump(child.id() as i32).unwrap_err();
@@ -452,145 +506,8 @@ fn waits_in_many_ways() {
     let computes = kind != "lean";
     let runtime = builder.build().unwrap();
     runtime.run(|| match &*kind {
-        "overflow" => overflow(),
-        _ => wait_in_many_ways(computes),
-    });
-}
-
-/// Ends the process by a fiber that has been suspended before.
-fn overflow() {
-    let builder = uthread::thread::Builder::new().name("overflows".to_owned());
-    let overflows = builder.spawn(|| {
-        uthread::sleep(Duration::from_millis(1));
-        descend(0)
-    });
-    let _ = overflows.unwrap().join();
-}
-
-#[inline(never)]
-fn descend(depth: u64) -> u64 {
-    let place = std::hint::black_box([depth; 16]);
-    match depth {
-        u64::MAX => 0,
-        _ => descend(depth + 1) + place[0],
-    }
-}
-
-/// Spawns fibers of this name, which run until the process ends.
-#[track_caller]
-fn spawn_all(name: &str, body: impl Fn() + Send + Sync + Clone + 'static) {
-    for _ in 0..EACH {
-        let builder = uthread::thread::Builder::new().name(name.to_owned());
-        drop(builder.spawn(body.clone()).unwrap());
-    }
-}
-
-#[inline(never)]
-fn compute(begun: &AtomicBool) {
-    begun.store(true, Ordering::SeqCst);
-    loop {
-        std::hint::spin_loop();
-    }
-}
-
-fn leak<T>(value: T) -> &'static T {
-    Box::leak(Box::new(value))
-}
-
-fn wait_in_many_ways(computes: bool) {
-    wait_in_locks();
-    wait_in_channels();
-    wait_for_fibers();
-    wait_for_the_kernel();
-    if computes {
-        static BEGUN: AtomicBool = AtomicBool::new(false);
-        let builder = uthread::thread::Builder::new().name("computes".to_owned());
-        drop(builder.spawn(|| compute(&BEGUN)).unwrap());
-        while !BEGUN.load(Ordering::SeqCst) {
-            uthread::yield_now();
-        }
-    }
-    println!("all are spawned");
-    uthread::thread::park();
-}
-
-fn wait_in_locks() {
-    let mutex = leak(Mutex::new(()));
-    let lock = leak(RwLock::new(()));
-    std::mem::forget((mutex.lock(), lock.write()));
-    spawn_all("mutex", || drop(mutex.lock()));
-    spawn_all("read-lock", || drop(lock.read()));
-    let (free, condvar) = (leak(Mutex::new(())), leak(Condvar::new()));
-    spawn_all("condvar", || drop(condvar.wait(free.lock().unwrap())));
-    let barrier = leak(Barrier::new(EACH + 1));
-    spawn_all("barrier", || {
-        barrier.wait();
-    });
-    let semaphore = leak(Semaphore::new(0));
-    spawn_all("semaphore", || drop(semaphore.acquire()));
-}
-
-fn wait_in_channels() {
-    spawn_all("receiver", || {
-        let (sender, receiver) = mpsc::channel::<()>();
-        let _sender = leak(sender);
-        let _ = receiver.recv();
-    });
-    spawn_all("sender", || {
-        let (sender, receiver) = mpsc::sync_channel::<()>(1);
-        let _receiver = leak(receiver);
-        sender.send(()).unwrap();
-        let _ = sender.send(());
-    });
-    spawn_all("oneshot", || {
-        let (sender, receiver) = oneshot::channel::<()>();
-        let _sender = leak(sender);
-        let _ = receiver.recv();
-    });
-    spawn_all("watch", || {
-        let (sender, mut receiver) = watch::channel(0);
-        let _sender = leak(sender);
-        let _ = receiver.changed();
-    });
-    spawn_all("select", || {
-        let (sender, receiver) = mpsc::channel::<()>();
-        let _sender = leak(sender);
-        uthread::select! {
-            recv(&receiver) => {},
-            after(Duration::from_secs(3600)) => {},
-        }
-    });
-}
-
-fn wait_for_fibers() {
-    spawn_all("join", || {
-        drop(uthread::spawn(uthread::thread::park).join())
-    });
-    spawn_all("park", || {
-        loop {
-            uthread::thread::park();
-        }
-    });
-    spawn_all("sleep", || uthread::sleep(Duration::from_secs(3600)));
-    spawn_all("scope", || {
-        uthread::scope(|scope| {
-            scope.spawn(uthread::thread::park);
-        });
-    });
-}
-
-fn wait_for_the_kernel() {
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let listener = leak(TcpListener::bind(any).unwrap());
-    let address = listener.local_addr().unwrap();
-    spawn_all("accept", move || {
-        drop(leak(TcpListener::bind(any).unwrap()).accept())
-    });
-    spawn_all("read", move || {
-        let mut stream = TcpStream::connect(address).unwrap();
-        let _ = std::io::Read::read(&mut stream, &mut [0]);
-    });
-    spawn_all("datagram", move || {
-        drop(UdpSocket::bind(any).unwrap().recv_from(&mut [0]))
+        "overflow" => child::overflow(),
+        "busy" => child::turn_all_the_time(),
+        _ => child::wait_in_many_ways(computes),
     });
 }

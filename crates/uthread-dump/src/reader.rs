@@ -1,0 +1,142 @@
+//! Finds out what copies of fibers say.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::fibers::TEXT_BYTES_MAX;
+use crate::memory::{Memory, Piece, Registers, read_one};
+use crate::model::{Site, State};
+use crate::modules::Modules;
+use crate::snapshot::{Snapshot, left_off};
+
+/// What the switch continues with: `push rbp; mov [rsi - 16], rsp; lea rsp, [rdx + 8]; pop rbx; pop
+/// rbp`. The word above the saved registers points to it.
+const RESUMED_CODE: [u8; 11] = [
+    0x55, 0x48, 0x89, 0x66, 0xf0, 0x48, 0x8d, 0x62, 0x08, 0x5b, 0x5d,
+];
+
+/// Number of bytes that the switch saves: the address of the code above, `rbx` and `rbp`.
+const SAVED_BYTES: u64 = 24;
+
+/// A fiber.
+pub(crate) struct Fiber {
+    pub(crate) id: u64,
+    pub(crate) name: Option<String>,
+    pub(crate) spawn_site: Option<Site>,
+    /// The index of its runtime.
+    pub(crate) runtime: usize,
+    pub(crate) worker: u32,
+    pub(crate) state: State,
+    /// Where it left off. `None` if it has not begun, or if that cannot be found.
+    pub(crate) registers: Option<Registers>,
+    pub(crate) stack: Piece,
+    /// Number of bytes of its stack in use.
+    pub(crate) stack_bytes: u64,
+    /// The least time since it ran last, if that is known.
+    pub(crate) suspended_for: Option<Duration>,
+}
+
+/// Copies a text, if it is one.
+fn text(memory: &dyn Memory, address: u64, length: u64) -> Option<String> {
+    if address == 0 || length > TEXT_BYTES_MAX {
+        return None;
+    }
+    String::from_utf8(read_one(memory, address, length as usize)?.bytes).ok()
+}
+
+/// Finds out what the copies say. Reads nothing but constants and code, so that the process may run
+/// meanwhile.
+pub(crate) struct Reader<'a> {
+    memory: &'a dyn Memory,
+    modules: &'a Modules,
+    sites: HashMap<u64, Option<Site>>,
+    /// Whether the switch continues at an address.
+    resumed: HashMap<u64, bool>,
+}
+
+impl Reader<'_> {
+    pub(crate) fn new<'a>(memory: &'a dyn Memory, modules: &'a Modules) -> Reader<'a> {
+        Reader {
+            memory,
+            modules,
+            sites: HashMap::new(),
+            resumed: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn read(&mut self, copy: Snapshot) -> Fiber {
+        let layout = copy.layout;
+        let byte = |offset: u32| copy.control.bytes.get(offset as usize).copied();
+        let left_off = left_off(&copy.control, layout);
+        let state = match (byte(layout.reason), byte(layout.token)) {
+            _ if let Some((thread, _)) = copy.running => State::Running { thread },
+            _ if left_off == 0 => State::New,
+            (Some(1), Some(1)) => State::Parked,
+            (Some(0 | 1), _) => State::Ready,
+            (Some(2), _) => State::Operation,
+            (Some(3), _) => State::Alone,
+            (Some(4), _) => State::Abandoned,
+            _ => State::Unknown,
+        };
+        let registers = match copy.running {
+            Some((_, registers)) => Some(registers),
+            None if state == State::New => None,
+            None => self.saved(&copy.stack, left_off),
+        };
+        let top = copy.control.word(layout.top).unwrap_or(0);
+        let stack_bytes = registers.map_or(0, |at| top.saturating_sub(at.stack));
+        let site = copy.control.word(layout.spawn_site).unwrap_or(0);
+        Fiber {
+            id: copy.control.word(layout.id).unwrap_or(0),
+            name: copy.name,
+            spawn_site: self.site(site),
+            runtime: copy.runtime,
+            worker: copy.control.half(layout.home).unwrap_or(0),
+            state,
+            registers,
+            stack: copy.stack,
+            stack_bytes,
+            suspended_for: copy.suspended_for.filter(|_| state != State::New),
+        }
+    }
+
+    /// Reads a `Location`: the pointer and the length of a path, line and column.
+    fn site(&mut self, address: u64) -> Option<Site> {
+        let memory = self.memory;
+        let read = || {
+            let location = read_one(memory, address, 24)?;
+            Some(Site {
+                file: text(memory, location.word(0)?, location.word(8)?)?,
+                line: location.half(16)?,
+                column: location.half(20)?,
+            })
+        };
+        self.sites.entry(address).or_insert_with(read).clone()
+    }
+
+    /// Finds the registers that the switch has saved below the mark of a suspended fiber.
+    fn saved(&mut self, stack: &Piece, left_off: u64) -> Option<Registers> {
+        let mut at = left_off;
+        while at >= stack.address {
+            let code = stack.word_at(at)?;
+            if self.is_resumed_at(code) {
+                return Some(Registers {
+                    instruction: code,
+                    stack: at + SAVED_BYTES,
+                    base: stack.word_at(at + 16)?,
+                });
+            }
+            at -= 8;
+        }
+        None
+    }
+
+    fn is_resumed_at(&mut self, address: u64) -> bool {
+        if !self.modules.has_code(address) {
+            return false;
+        }
+        let read = || read_one(self.memory, address, RESUMED_CODE.len());
+        let is_it = || read().is_some_and(|code| code.bytes == RESUMED_CODE);
+        *self.resumed.entry(address).or_insert_with(is_it)
+    }
+}

@@ -1,0 +1,38 @@
+//! Copies of the memory of fibers.
+
+use std::time::Duration;
+
+use uthread::root::Layout;
+
+use crate::memory::{Piece, Registers};
+
+/// The fibers of a process, copied.
+#[derive(Default)]
+pub(crate) struct Copied {
+    pub(crate) fibers: Vec<Snapshot>,
+    /// Number of workers by runtime.
+    pub(crate) workers: Vec<(u64, usize)>,
+    /// Why some fibers are missing or incomplete.
+    pub(crate) problems: Vec<String>,
+}
+
+/// The memory of a fiber, copied.
+pub(crate) struct Snapshot {
+    pub(crate) layout: Layout,
+    pub(crate) runtime: usize,
+    pub(crate) control: Piece,
+    pub(crate) name: Option<String>,
+    /// Its thread, if it runs.
+    pub(crate) running: Option<(i32, Registers)>,
+    /// The part of its stack that it uses, up to the top.
+    pub(crate) stack: Piece,
+    /// The least time since it ran last, if that is known.
+    pub(crate) suspended_for: Option<Duration>,
+    /// `true` if its last switch was completed before it was copied.
+    pub(crate) is_settled: bool,
+}
+
+/// Returns the mark of a suspended fiber.
+pub(crate) fn left_off(control: &Piece, layout: Layout) -> u64 {
+    control.word(layout.left_off).unwrap_or(0) & !7
+}
