@@ -1,15 +1,15 @@
 //! Reads the fibers of a process.
 
-use std::array;
-
-use anyhow::{Context as _, Result, bail};
-use uthread::root::{self, Layout, Root, WorkerLayout};
+use anyhow::Result;
+use uthread::root::Layout;
 
 use crate::ahead::Ahead;
+use crate::controls::{Controls, references};
 use crate::history::History;
 use crate::interrupted::interrupted;
 use crate::memory::{Memory, PAGE, Piece, Registers, read_one, word};
 use crate::modules::Modules;
+use crate::roots::{self, Found};
 use crate::snapshot::{Copied, Snapshot, left_off};
 
 /// How far below the mark of a suspended fiber the switch saves registers at most.
@@ -18,17 +18,8 @@ const SAVED_BELOW_MAX: u64 = 1024;
 /// Maximum number of bytes of a stack that are read.
 const STACK_BYTES_MAX: u64 = 256 * 1024;
 
-/// The distance up to which the fields of two fibers are copied together.
-const NEAR_BYTES: u64 = 4096;
-
-/// Maximum length of a name or a path. Longer ones are no such thing.
-pub(crate) const TEXT_BYTES_MAX: u64 = 4096;
-
-/// Maximum number of workers of a process. More are no list of workers.
-const WORKERS_MAX: u64 = 1 << 16;
-
-/// Maximum number of live fibers of a worker. More are no list of fibers.
-const FIBERS_MAX: u64 = 1 << 28;
+/// Maximum length of a name. Longer ones are none.
+const TEXT_BYTES_MAX: u64 = 4096;
 
 /// Copies the fibers of all versions of the library in a process. If that runs, only what is
 /// [ahead](Ahead) of the next copy. What is the same as in the copy `ahead` is taken from there.
@@ -37,34 +28,16 @@ const FIBERS_MAX: u64 = 1 << 28;
 ///
 /// There is none, or it is of a version that is not known, or its list changes right now.
 pub(crate) fn copy(memory: &dyn Memory, modules: &Modules, mut ahead: Ahead) -> Result<Copied> {
+    let roots = roots::find(memory, modules)?;
     let mut copied = Copied::default();
-    if modules.roots.is_empty() {
-        bail!(
-            "the process does not use uthread, or a version without the section `{}`",
-            root::SECTION
-        );
-    }
     let mut threads = memory.registers();
     for index in 0..threads.len() {
         let (id, registers) = threads[index];
         let before = interrupted(memory, registers.stack);
         threads.extend(before.map(|registers| (id, registers)));
     }
-    for range in &modules.roots {
-        let mut at = range.start;
-        while at < range.end {
-            let bytes = (range.end - at) as usize;
-            let section =
-                read_one(memory, at, bytes).context("the section of the root is not in memory")?;
-            if !section.bytes.starts_with(&root::MAGIC) {
-                bail!(
-                    "the section `{}` has no root: is the file that of the process?",
-                    root::SECTION
-                );
-            }
-            at += u64::from(section.half(Root::BYTES_AT as u32).unwrap_or(0).max(8));
-            copy_root(memory, &threads, &section, &mut ahead, &mut copied)?;
-        }
+    for root in &roots {
+        copy_root(memory, &threads, root, &mut ahead, &mut copied)?;
     }
     Ok(copied)
 }
@@ -73,66 +46,34 @@ pub(crate) fn copy(memory: &dyn Memory, modules: &Modules, mut ahead: Ahead) -> 
 fn copy_root(
     memory: &dyn Memory,
     threads: &[(i32, Registers)],
-    section: &Piece,
+    root: &Found,
     ahead: &mut Ahead,
     copied: &mut Copied,
 ) -> Result<()> {
-    let version = section.half(Root::VERSION_AT as u32);
-    if version != Some(root::VERSION) {
-        bail!(
-            "the program's uthread has layout {}, and this tool knows layout {}: use the tool of the program's version",
-            version.unwrap_or(0),
-            root::VERSION,
-        );
-    }
-    if section.bytes.len() < size_of::<Root>() {
-        bail!("the section `{}` is cut off", root::SECTION);
-    }
-    let layout_word = |index| section.half((Root::LAYOUT_AT + 4 * index) as u32);
-    let layout = Layout::from_words(array::from_fn(|index| layout_word(index).unwrap_or(0)));
-    let worker_word = |index| section.half((Root::WORKER_LAYOUT_AT + 4 * index) as u32);
-    let worker_layout =
-        WorkerLayout::from_words(array::from_fn(|index| worker_word(index).unwrap_or(0)));
-    let changes = section.word(Root::CHANGES_AT as u32).unwrap_or(1);
-    if !changes.is_multiple_of(2) {
-        bail!("a worker starts or ends right now: try again");
-    }
-    let entries = section.word(Root::ENTRIES_AT as u32).unwrap_or(0);
-    let count = section.word(Root::ENTRIES_AT as u32 + 8).unwrap_or(0);
-    let entry_bytes = size_of::<root::Entry>();
-    if count > WORKERS_MAX {
-        bail!("the list of workers makes no sense: is the file that of the process?");
-    }
-    if count == 0 {
-        return Ok(());
-    }
-    let table = read_one(memory, entries, count as usize * entry_bytes)
-        .context("the list of workers cannot be read")?;
-    for entry in table.bytes.chunks_exact(entry_bytes) {
-        let word = |index: usize| word(entry, 8 * index).unwrap_or(0);
-        let (fibers, runtime) = (word(0), word(1));
-        let runtime = match copied.workers.iter().position(|known| known.0 == runtime) {
+    for worker in root.workers(memory)?.0 {
+        let runtime = match copied
+            .workers
+            .iter()
+            .position(|known| known.0 == worker.runtime)
+        {
             Some(index) => index,
             None => {
-                copied.workers.push((runtime, 0));
+                copied.workers.push((worker.runtime, 0));
                 copied.workers.len() - 1
             }
         };
         copied.workers[runtime].1 += 1;
-        let switches = word(4).wrapping_add(worker_layout.switches.into());
-        let switches = read_one(memory, switches, 8).and_then(|switches| switches.word(0));
-        let switches = switches.unwrap_or(0);
         let list = List {
             memory,
             threads,
-            layout,
+            layout: root.layout,
             runtime,
-            history: History::read(memory, word(3), switches),
+            history: root.history(memory, worker),
         };
-        if list.copy(fibers, ahead, copied).is_none() {
+        if list.copy(worker.fibers, ahead, copied).is_none() {
             let problem = format!(
                 "the fibers of worker {} cannot be read: its list is being changed",
-                word(2)
+                worker.index
             );
             copied.problems.push(problem);
         }
@@ -154,15 +95,11 @@ impl List<'_> {
     /// Copies the fibers of a `Vec` of references at this address. Returns `None` if it is none.
     fn copy(&self, vector: u64, ahead: &mut Ahead, copied: &mut Copied) -> Option<()> {
         let vector = read_one(self.memory, vector, 24)?;
-        let words = [0, 8, 16].map(|offset| vector.word(offset).unwrap_or(0));
-        let (references, count) = (words.into_iter().max()?, words.into_iter().min()?);
+        let (references, count) = references(&vector)?;
         if count == 0 {
             return Some(());
         }
-        if count > FIBERS_MAX {
-            return None;
-        }
-        let references = read_one(self.memory, references, count as usize * 8)?;
+        let references = read_one(self.memory, references, count * 8)?;
         let words = references.bytes.chunks_exact(8);
         let addresses: Vec<_> = words.filter_map(|bytes| word(bytes, 0)).collect();
         let controls = self.controls(&addresses);
@@ -206,27 +143,12 @@ impl List<'_> {
         Some(())
     }
 
-    /// Copies the fields of fibers, which usually lie side by side.
+    /// Copies the fields of fibers.
     fn controls(&self, addresses: &[u64]) -> Vec<Piece> {
-        let size = self.layout.fiber_bytes as usize;
-        let mut sorted = addresses.to_vec();
-        sorted.sort_unstable();
-        let near = |one: &u64, next: &u64| next - one <= NEAR_BYTES;
-        let runs = sorted.chunk_by(near).map(|run| {
-            let bytes = run[run.len() - 1] - run[0];
-            Piece::new(run[0], bytes as usize + size)
-        });
-        let mut runs: Vec<_> = runs.collect();
-        self.memory.read(&mut runs);
-        let copy = |address: &u64| {
-            let after = runs.partition_point(|run| run.address <= *address);
-            let run = &runs[after - 1];
-            let start = (address - run.address) as usize;
-            let bytes = run.bytes.get(start..start + size);
-            Piece {
-                address: *address,
-                bytes: bytes.unwrap_or_default().to_vec(),
-            }
+        let controls = Controls::copy(self.memory, self.layout, addresses);
+        let copy = |address: &u64| Piece {
+            address: *address,
+            bytes: controls.get(*address).unwrap_or_default().to_vec(),
         };
         addresses.iter().map(copy).collect()
     }

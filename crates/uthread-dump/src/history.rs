@@ -38,7 +38,7 @@ impl History {
     }
 
     /// Returns the least time since the switch with this low half was completed. `None` if it may
-    /// just have been. Called only for a worker that was stopped before its switches were read.
+    /// just have been. The fiber was copied before the history was read, or the worker was stopped before.
     pub(crate) fn since(&self, switch: u32) -> Option<Duration> {
         let later = (self.switches as u32).wrapping_sub(switch);
         let switch = self.switches.saturating_sub(later.into());

@@ -14,7 +14,8 @@
 //! # }
 //! ```
 //!
-//! [`dump_core`] reads the fibers of a core file instead.
+//! [`dump_core`] reads the fibers of a core file instead. [`Watch`] counts fibers, and what workers
+//! do over time, and does not stop the process.
 //!
 //! x86-64 only.
 
@@ -22,10 +23,12 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod ahead;
+mod controls;
 mod core_file;
 mod fibers;
 mod history;
 mod interrupted;
+mod looks;
 mod memory;
 mod model;
 mod modules;
@@ -33,7 +36,12 @@ mod origins;
 mod process;
 mod reader;
 mod report;
+mod roots;
+mod sample;
+mod sites;
 mod snapshot;
+mod stat;
+mod watch;
 
 use std::path::Path;
 
@@ -41,6 +49,8 @@ use anyhow::Result;
 
 pub use model::{Frame, State};
 pub use report::{Group, Member, Report};
+pub use sample::{Activity, Counts, Sample, Site, States, Worker};
+pub use watch::Watch;
 
 use ahead::Ahead;
 use core_file::Core;

@@ -86,13 +86,7 @@ impl Process {
             // The process ends: its first thread waits for the others.
             Err(Errno::EPERM) if self.is_ending(id) => return Ok(()),
             Err(errno) => {
-                let reason = match errno {
-                    Errno::EPERM => {
-                        ": it belongs to another user, a debugger traces it, or \
-                        /proc/sys/kernel/yama/ptrace_scope forbids it"
-                    }
-                    _ => "",
-                };
+                let reason = denied(errno);
                 bail!("stopping process {}: {errno}{reason}", self.pid);
             }
         }
@@ -175,7 +169,29 @@ impl Memory for Process {
 }
 
 /// A process that runs while it is read.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Running(pub(crate) i32);
+
+impl Running {
+    /// Reads the byte at an address.
+    ///
+    /// # Errors
+    ///
+    /// Those of `process_vm_readv(2)`: mostly that there is no such process, or that it may not be
+    /// read.
+    pub(crate) fn probe(self, address: u64) -> Result<()> {
+        let remote = [RemoteIoVec {
+            base: address as usize,
+            len: 1,
+        }];
+        let (pid, mut byte) = (self.0, [0]);
+        let local = &mut [IoSliceMut::new(&mut byte)];
+        match process_vm_readv(Pid::from_raw(pid), local, &remote) {
+            Ok(_) => Ok(()),
+            Err(errno) => bail!("reading process {pid}: {errno}{}", denied(errno)),
+        }
+    }
+}
 
 impl Memory for Running {
     fn read(&self, pieces: &mut [Piece]) {
@@ -235,6 +251,17 @@ fn read_some(pid: Pid, pieces: &mut [Piece]) -> usize {
         is_whole
     });
     whole.count()
+}
+
+/// Returns why a process may not be accessed, to be added to an error.
+fn denied(errno: Errno) -> &'static str {
+    match errno {
+        Errno::EPERM => {
+            ": it belongs to another user, a debugger traces it, or \
+            /proc/sys/kernel/yama/ptrace_scope forbids it"
+        }
+        _ => "",
+    }
 }
 
 /// Returns the mappings of files of a process.

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::fibers::TEXT_BYTES_MAX;
+use crate::controls::suspended;
 use crate::memory::{Memory, Piece, Registers, read_one};
 use crate::model::{Site, State};
 use crate::modules::Modules;
+use crate::sites;
 use crate::snapshot::{Snapshot, left_off};
 
 /// What the switch continues with: `push rbp; mov [rsi - 16], rsp; lea rsp, [rdx + 8]; pop rbx; pop
@@ -36,14 +37,6 @@ pub(crate) struct Fiber {
     pub(crate) suspended_for: Option<Duration>,
 }
 
-/// Copies a text, if it is one.
-fn text(memory: &dyn Memory, address: u64, length: u64) -> Option<String> {
-    if address == 0 || length > TEXT_BYTES_MAX {
-        return None;
-    }
-    String::from_utf8(read_one(memory, address, length as usize)?.bytes).ok()
-}
-
 /// Finds out what the copies say. Reads nothing but constants and code, so that the process may run
 /// meanwhile.
 pub(crate) struct Reader<'a> {
@@ -68,15 +61,9 @@ impl Reader<'_> {
         let layout = copy.layout;
         let byte = |offset: u32| copy.control.bytes.get(offset as usize).copied();
         let left_off = left_off(&copy.control, layout);
-        let state = match (byte(layout.reason), byte(layout.token)) {
-            _ if let Some((thread, _)) = copy.running => State::Running { thread },
-            _ if left_off == 0 => State::New,
-            (Some(1), Some(1)) => State::Parked,
-            (Some(0 | 1), _) => State::Ready,
-            (Some(2), _) => State::Operation,
-            (Some(3), _) => State::Alone,
-            (Some(4), _) => State::Abandoned,
-            _ => State::Unknown,
+        let state = match copy.running {
+            Some((thread, _)) => State::Running { thread },
+            None => suspended(byte(layout.reason), byte(layout.token), left_off),
         };
         let registers = match copy.running {
             Some((_, registers)) => Some(registers),
@@ -100,17 +87,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a `Location`: the pointer and the length of a path, line and column.
     fn site(&mut self, address: u64) -> Option<Site> {
-        let memory = self.memory;
-        let read = || {
-            let location = read_one(memory, address, 24)?;
-            Some(Site {
-                file: text(memory, location.word(0)?, location.word(8)?)?,
-                line: location.half(16)?,
-                column: location.half(20)?,
-            })
-        };
+        let read = || sites::read(self.memory, address);
         self.sites.entry(address).or_insert_with(read).clone()
     }
 

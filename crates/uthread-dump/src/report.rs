@@ -272,7 +272,10 @@ impl Group {
     }
 }
 
-fn in_ms<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn in_ms<S: Serializer>(
+    time: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     time.map(|time| time.as_secs_f64() * 1e3)
         .serialize(serializer)
 }

@@ -1,0 +1,65 @@
+//! The control blocks of fibers, copied, and what they say without the stacks.
+
+use uthread::root::Layout;
+
+use crate::memory::{Memory, Piece};
+use crate::model::State;
+
+/// The distance up to which the fields of two fibers are copied together.
+const NEAR_BYTES: u64 = 4096;
+
+/// Maximum number of live fibers of a worker. More are no list of fibers.
+const FIBERS_MAX: u64 = 1 << 28;
+
+/// Returns the address of the references to fibers in a `Vec`, and their number. `None` if it is
+/// being changed.
+pub(crate) fn references(vector: &Piece) -> Option<(u64, usize)> {
+    let words = [vector.word(0)?, vector.word(8)?, vector.word(16)?];
+    let (address, count) = (words.into_iter().max()?, words.into_iter().min()?);
+    (count <= FIBERS_MAX).then_some((address, count as usize))
+}
+
+/// Copies of control blocks, which usually lie side by side.
+pub(crate) struct Controls {
+    bytes: usize,
+    /// Sorted by address.
+    runs: Vec<Piece>,
+}
+
+impl Controls {
+    /// Copies those at these addresses, as far as they can be read.
+    pub(crate) fn copy(memory: &dyn Memory, layout: Layout, addresses: &[u64]) -> Controls {
+        let bytes = layout.fiber_bytes as usize;
+        let mut sorted = addresses.to_vec();
+        sorted.sort_unstable();
+        let near = |one: &u64, next: &u64| next - one <= NEAR_BYTES;
+        let runs = sorted.chunk_by(near).map(|run| {
+            let length = run[run.len() - 1] - run[0];
+            Piece::new(run[0], length as usize + bytes)
+        });
+        let mut runs: Vec<_> = runs.collect();
+        memory.read(&mut runs);
+        Controls { bytes, runs }
+    }
+
+    /// Returns the bytes of the one at this address, which is one of those copied.
+    pub(crate) fn get(&self, address: u64) -> Option<&[u8]> {
+        let after = self.runs.partition_point(|run| run.address <= address);
+        let run = self.runs.get(after.checked_sub(1)?)?;
+        let start = (address - run.address) as usize;
+        run.bytes.get(start..start.checked_add(self.bytes)?)
+    }
+}
+
+/// Returns what a fiber does that is on no thread. `left_off` is its mark.
+pub(crate) fn suspended(reason: Option<u8>, token: Option<u8>, left_off: u64) -> State {
+    match (reason, token) {
+        _ if left_off == 0 => State::New,
+        (Some(1), Some(1)) => State::Parked,
+        (Some(0 | 1), _) => State::Ready,
+        (Some(2), _) => State::Operation,
+        (Some(3), _) => State::Alone,
+        (Some(4), _) => State::Abandoned,
+        _ => State::Unknown,
+    }
+}

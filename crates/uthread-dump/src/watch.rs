@@ -1,0 +1,416 @@
+//! Watches the workers and the fibers of a process while it runs: it is not stopped, and does nothing
+//! for it.
+//!
+//! What is read may change meanwhile. The table of workers has a number of changes by which a reader
+//! sees that all workers were alive. A list of fibers is read again if it has moved. A control block
+//! counts only if each field makes sense: one of a fiber that has ended has no stack, and memory
+//! that has become something else names no place in a mapped file.
+
+use std::collections::HashMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use uthread::root::Layout;
+
+use crate::controls::{Controls, references, suspended};
+use crate::looks::{Seen, look};
+use crate::memory::{Memory as _, Piece, read_one, word};
+use crate::model::State;
+use crate::modules::Modules;
+use crate::process::{Running, mappings};
+use crate::roots::{self, Found};
+use crate::sample::{Activity, Counts, Sample, Site, States, Worker};
+use crate::sites::Sites;
+use crate::stat::{self, Stat};
+
+/// Number of times that something is read again that was being changed.
+const ATTEMPTS: u32 = 20;
+
+/// The pause between two of these: a change takes less than a microsecond.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The word in a record that says that the fiber runs without its worker.
+const TAKEN: u64 = 2;
+
+/// The highest reason and token that a control block can have.
+const REASON_MAX: u8 = 4;
+const TOKEN_MAX: u8 = 2;
+
+/// A process that is watched while it runs.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// # fn main() -> anyhow::Result<()> {
+/// let mut watch = uthread_dump::Watch::open(4711)?;
+/// for _ in 0..200 {
+///     watch.look()?;
+///     std::thread::sleep(Duration::from_millis(5));
+/// }
+/// let sample = watch.sample()?;
+/// for site in &sample.sites {
+///     println!("{} fibers of {}", site.fibers.sum(), site.spawned_at);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Watch {
+    memory: Running,
+    roots: Vec<Found>,
+    sites: Sites,
+    shares: Shares,
+    earlier: Earlier,
+}
+
+/// The state at the sample before.
+struct Earlier {
+    at: Instant,
+    stat: Stat,
+    counts: HashMap<roots::Worker, Counts<u64>>,
+}
+
+/// What the looks since the sample before have seen.
+#[derive(Default)]
+struct Shares {
+    looks: u32,
+    workers: HashMap<roots::Worker, Share>,
+    /// Number of workers that ran fibers of a place, by the address of the place.
+    sites: HashMap<u64, u32>,
+}
+
+/// Numbers of looks at a worker.
+#[derive(Default, Clone, Copy)]
+struct Share {
+    all: u32,
+    busy: u32,
+    idle: u32,
+}
+
+/// Fibers by the address of the place where they were spawned.
+type BySite = HashMap<u64, Group>;
+
+/// Fibers of a place.
+#[derive(Debug, Default, Clone, Copy)]
+struct Group {
+    fibers: States,
+    longest_wait: Option<Duration>,
+}
+
+impl Watch {
+    /// Begins to watch a process.
+    ///
+    /// # Errors
+    ///
+    /// There is no such process; its memory may not be read, by `process_vm_readv(2)`; it does not
+    /// use the library, or another version of it.
+    pub fn open(pid: i32) -> Result<Watch> {
+        let mappings = mappings(pid)?;
+        let files = mappings.iter().map(|mapping| mapping.range.clone());
+        let sites = Sites::new(files.collect());
+        let modules = Modules::of(mappings);
+        let memory = Running(pid);
+        if let Some(root) = modules.roots.first() {
+            memory.probe(root.start)?;
+        }
+        let mut watch = Watch {
+            memory,
+            roots: roots::find(&memory, &modules)?,
+            sites,
+            shares: Shares::default(),
+            earlier: Earlier {
+                at: Instant::now(),
+                stat: stat::read(pid).with_context(|| ended(pid))?,
+                counts: HashMap::new(),
+            },
+        };
+        let counts = watch.look_surely()?.into_iter();
+        watch.earlier.counts = counts.map(|seen| (seen.worker, seen.counts)).collect();
+        Ok(watch)
+    }
+
+    /// Looks at what each worker runs right now. The more looks between two samples, some hundred a
+    /// second, the better the shares of time that the next sample has.
+    ///
+    /// # Errors
+    ///
+    /// The process has ended.
+    pub fn look(&mut self) -> Result<()> {
+        match look(self.memory, &self.roots) {
+            Ok(seen) => self.shares.add(&seen),
+            Err(_) => {
+                self.check_alive()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the fibers, and what the workers have done since the sample before.
+    ///
+    /// # Errors
+    ///
+    /// The process has ended, or its memory makes no sense.
+    pub fn sample(&mut self) -> Result<Sample> {
+        let workers = self.look_surely()?;
+        self.shares.add(&workers);
+        let shares = std::mem::take(&mut self.shares);
+        let now = Instant::now();
+        let stat = self.check_alive()?;
+        let seconds = (now - self.earlier.at).as_secs_f64();
+        let mut sample = Sample {
+            pid: self.memory.0,
+            seconds,
+            cpus: (stat.cpu_seconds - self.earlier.stat.cpu_seconds).max(0.0) / seconds.max(1e-9),
+            looks: shares.looks,
+            workers: Vec::new(),
+            fibers: States::default(),
+            sites: Vec::new(),
+            dropped: 0,
+            problems: Vec::new(),
+        };
+        let mut runtimes = Vec::new();
+        let mut by_site = BySite::new();
+        for seen in &workers {
+            let fibers = self.count_fibers(seen, &mut by_site, &mut sample);
+            sample.fibers.add(fibers);
+            let worker = self.worker(seen, fibers, &shares, seconds, &mut runtimes);
+            sample.workers.push(worker);
+        }
+        sample
+            .workers
+            .sort_by_key(|worker| (worker.runtime, worker.index));
+        sample.sites = self.merge(by_site, &shares);
+        let counts = workers.iter().map(|seen| (seen.worker, seen.counts));
+        self.earlier = Earlier {
+            at: now,
+            stat,
+            counts: counts.collect(),
+        };
+        Ok(sample)
+    }
+
+    /// Looks at the workers, again if one starts or ends meanwhile.
+    fn look_surely(&self) -> Result<Vec<Seen>> {
+        let mut result = look(self.memory, &self.roots);
+        for _ in 1..ATTEMPTS {
+            if result.is_ok() {
+                break;
+            }
+            self.check_alive()?;
+            thread::sleep(PAUSE);
+            result = look(self.memory, &self.roots);
+        }
+        result
+    }
+
+    fn check_alive(&self) -> Result<Stat> {
+        match stat::read(self.memory.0) {
+            Some(stat) if stat.started == self.earlier.stat.started => Ok(stat),
+            _ => bail!(ended(self.memory.0)),
+        }
+    }
+
+    fn worker(
+        &mut self,
+        seen: &Seen,
+        fibers: States,
+        shares: &Shares,
+        seconds: f64,
+        runtimes: &mut Vec<u64>,
+    ) -> Worker {
+        let known = runtimes
+            .iter()
+            .position(|runtime| *runtime == seen.worker.runtime);
+        let runtime = known.unwrap_or_else(|| {
+            runtimes.push(seen.worker.runtime);
+            runtimes.len() - 1
+        });
+        let share = shares.workers.get(&seen.worker).copied();
+        let share = share.unwrap_or_default();
+        let part = |count: u32| f64::from(count) / f64::from(share.all.max(1));
+        let earlier = self.earlier.counts.get(&seen.worker).copied();
+        let per_second = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
+        let site = seen.running.map(|_| seen.spawn_site);
+        Worker {
+            runtime,
+            index: seen.worker.index,
+            activity: seen.activity,
+            running: seen.running,
+            spawned_at: site
+                .and_then(|address| self.sites.get(&self.memory, address).map(str::to_owned)),
+            busy: part(share.busy),
+            idle: part(share.idle),
+            fibers,
+            total: seen.counts,
+            per_second: seen.counts.zip(earlier.unwrap_or_default(), per_second),
+        }
+    }
+
+    /// Counts the fibers of a worker, in all and by place.
+    fn count_fibers(&mut self, seen: &Seen, by_site: &mut BySite, sample: &mut Sample) -> States {
+        let mut states = States::default();
+        let Some(addresses) = self.list(seen.worker.fibers) else {
+            let problem = format!(
+                "the fibers of worker {} are missing: its list changes too often",
+                seen.worker.index
+            );
+            sample.problems.push(problem);
+            return states;
+        };
+        let root = &self.roots[seen.root];
+        let layout = root.layout;
+        let controls = Controls::copy(&self.memory, layout, &addresses);
+        let history = root.history(&self.memory, seen.worker);
+        let fibers: Vec<_> = addresses
+            .iter()
+            .filter_map(|address| Fiber::parse(controls.get(*address)?, layout, seen.worker.index))
+            .collect();
+        let alone = self.alone(&fibers, layout);
+        let mut counted = 0;
+        for (fiber, is_alone) in fibers.iter().zip(alone) {
+            if self.sites.get(&self.memory, fiber.spawn_site).is_none() {
+                continue;
+            }
+            let state = match fiber.state {
+                State::Alone => State::Alone,
+                // No thread is known by its id here.
+                _ if is_alone || Some(fiber.id) == seen.running => State::Running { thread: 0 },
+                state => state,
+            };
+            if states.count(state).is_some() {
+                counted += 1;
+                let group = by_site.entry(fiber.spawn_site).or_default();
+                group.fibers.count(state);
+                let waits = !matches!(state, State::Running { .. } | State::New);
+                let wait = waits.then(|| history.since(fiber.last_switch)).flatten();
+                group.longest_wait = group.longest_wait.max(wait);
+            }
+        }
+        sample.dropped += addresses.len() - counted;
+        states
+    }
+
+    /// Returns the addresses in a list of fibers. `None` if the list moves each time.
+    fn list(&self, vector: u64) -> Option<Vec<u64>> {
+        for _ in 0..ATTEMPTS {
+            let read = || references(&read_one(&self.memory, vector, 24)?);
+            let Some((address, count)) = read() else {
+                continue;
+            };
+            if count == 0 {
+                return Some(Vec::new());
+            }
+            let copy = read_one(&self.memory, address, count * 8);
+            let has_moved = read().is_none_or(|(again, _)| again != address);
+            if let Some(copy) = copy.filter(|_| !has_moved) {
+                let words = copy.bytes.chunks_exact(8);
+                let mut addresses: Vec<_> = words.filter_map(|bytes| word(bytes, 0)).collect();
+                // The last one may have just taken the place of another.
+                addresses.sort_unstable();
+                addresses.dedup();
+                return Some(addresses);
+            }
+        }
+        None
+    }
+
+    /// Returns for each fiber whether it runs without its worker.
+    fn alone(&self, fibers: &[Fiber], layout: Layout) -> Vec<bool> {
+        let claim = |fiber: &Fiber| match (fiber.record, fiber.state) {
+            // A parked fiber runs nowhere.
+            (0, _) | (_, State::Parked) => Piece::new(0, 0),
+            (record, _) => Piece::new(record.wrapping_add(layout.claim.into()), 8),
+        };
+        let mut claims: Vec<_> = fibers.iter().map(claim).collect();
+        self.memory.read(&mut claims);
+        let is_alone = |claim: &Piece| claim.word(0) == Some(TAKEN);
+        claims.iter().map(is_alone).collect()
+    }
+
+    /// Returns the places with fibers, or whose fibers have run.
+    fn merge(&mut self, by_site: BySite, shares: &Shares) -> Vec<Site> {
+        let mut sites: HashMap<String, Site> = HashMap::new();
+        let mut add = |address: u64, group: Group, busy: f64| {
+            // One that is known already costs no more than a look into a table.
+            let Some(place) = self.sites.get(&self.memory, address) else {
+                return;
+            };
+            let site = sites.entry(place.to_owned()).or_insert_with(|| Site {
+                spawned_at: place.to_owned(),
+                busy: 0.0,
+                fibers: States::default(),
+                longest_wait: None,
+            });
+            site.busy += busy;
+            site.fibers.add(group.fibers);
+            site.longest_wait = site.longest_wait.max(group.longest_wait);
+        };
+        for (address, group) in by_site {
+            add(address, group, 0.0);
+        }
+        for (address, count) in &shares.sites {
+            let busy = f64::from(*count) / f64::from(shares.looks.max(1));
+            add(*address, Group::default(), busy);
+        }
+        let mut sites: Vec<_> = sites.into_values().collect();
+        let order = |site: &Site| (usize::MAX - site.fibers.sum(), site.spawned_at.clone());
+        sites.sort_by_cached_key(order);
+        sites
+    }
+}
+
+fn ended(pid: i32) -> String {
+    format!("process {pid} has ended")
+}
+
+impl Shares {
+    fn add(&mut self, workers: &[Seen]) {
+        self.looks += 1;
+        for seen in workers {
+            let share = self.workers.entry(seen.worker).or_default();
+            share.all += 1;
+            match seen.activity {
+                Activity::Running => {
+                    share.busy += 1;
+                    *self.sites.entry(seen.spawn_site).or_default() += 1;
+                }
+                Activity::Awake => {}
+                Activity::Asleep => share.idle += 1,
+            }
+        }
+    }
+}
+
+/// The fields of a control block.
+struct Fiber {
+    id: u64,
+    spawn_site: u64,
+    record: u64,
+    last_switch: u32,
+    state: State,
+}
+
+impl Fiber {
+    /// Returns `None` if it is none of this worker that has started and not ended.
+    fn parse(control: &[u8], layout: Layout, worker: u64) -> Option<Fiber> {
+        let field = |offset: u32| word(control, offset as usize);
+        let byte = |offset: u32| control.get(offset as usize).copied();
+        let half = |offset: u32| {
+            let bytes = control.get(offset as usize..)?.first_chunk()?;
+            Some(u32::from_ne_bytes(*bytes))
+        };
+        let (reason, token) = (byte(layout.reason)?, byte(layout.token)?);
+        let is_fiber = field(layout.id)? != 0
+            && field(layout.top)? != 0
+            && u64::from(half(layout.home)?) == worker
+            && reason <= REASON_MAX
+            && token <= TOKEN_MAX;
+        is_fiber.then_some(Fiber {
+            id: field(layout.id)?,
+            spawn_site: field(layout.spawn_site)?,
+            record: field(layout.record)?,
+            last_switch: half(layout.last_switch)?,
+            state: suspended(Some(reason), Some(token), field(layout.left_off)? & !7),
+        })
+    }
+}
