@@ -3,8 +3,8 @@
 //! A driver serves one worker and knows neither fibers nor waiters: it is given operations, each
 //! with a token, and returns tokens with results, one per operation except for multishot
 //! operations. It is created on the worker's thread, and falls back step by step if the kernel
-//! lacks features. It has two ends: the [`Driver`] starts operations and is used only by its
-//! worker; the [`Completions`] hand out results, possibly on another thread.
+//! lacks features. Only its worker uses it, from one thread at a time; other threads have its
+//! [waker](Driver::waker).
 //!
 //! [`uring`] submits operations to a ring. [`epoll`] makes the system calls itself once they need
 //! not wait. [`native`] performs a single operation as an ordinary blocking system call, for
@@ -44,8 +44,8 @@ use crate::resource::registration::Registration;
 /// this time, a system call costs a percent or two.
 pub(crate) const FLUSH_TIME_MAX: Duration = Duration::from_micros(50);
 
-/// The submitting end of a worker's driver. While a fiber blocks the worker's thread, another
-/// thread may use it.
+/// The driver of a worker. While a fiber blocks the worker's thread, the worker moves to another
+/// one, and the driver with it.
 pub(crate) trait Driver: Send {
     /// Returns a description of the setup for humans.
     fn description(&self) -> String;
@@ -97,6 +97,9 @@ pub(crate) trait Driver: Send {
 
     /// Submits the gathered operations, and sleeps until a completion, a wake-up or the timeout.
     fn wait(&mut self, timeout: Option<Duration>);
+
+    /// Hands out at most `max` completions. Returns `true` if a wake-up was among them.
+    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool;
 
     /// Returns the ring, if the driver has one, and so supports multishot operations.
     fn ring(&mut self) -> Option<&mut dyn RingFeatures> {
@@ -160,12 +163,6 @@ pub(crate) enum Start {
     Full,
 }
 
-/// The reaping end of a worker's driver.
-pub(crate) trait Completions: Send {
-    /// Hands out at most `max` completions. Returns `true` if a wake-up was among them.
-    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool;
-}
-
 /// A completion of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Completion {
@@ -194,9 +191,6 @@ fn in_one(result: CallResult) -> i32 {
         Err(errno) => -errno.raw_os_error(),
     }
 }
-
-/// Both ends of a worker's driver.
-pub(crate) type Pair = (Box<dyn Driver>, Box<dyn Completions>);
 
 /// Aborts the process because a wake-up failed: a lost wake-up would be a hang without a way to
 /// recover.

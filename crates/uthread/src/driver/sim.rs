@@ -29,9 +29,7 @@ use rustix::io::Errno;
 pub(crate) use self::world::{Submitted, World};
 use super::uring::cancellations::Cancellations;
 use super::uring::user_data::Target;
-use super::{
-    Completion, Completions, Counts, Driver, FLUSH_TIME_MAX, RingFeatures, Start, Token, Wake,
-};
+use super::{Completion, Counts, Driver, FLUSH_TIME_MAX, RingFeatures, Start, Token, Wake};
 use crate::op::Operation;
 use crate::op::fs::FileOperation;
 use crate::op::net::{self, Receive, SocketOperation};
@@ -109,38 +107,16 @@ impl Wake for Arrivals {
     }
 }
 
-impl Completions for Arrivals {
-    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
-        let count = self.lock().len().min(max);
-        let arrived: Vec<_> = self.lock().drain(..count).collect();
-        let mut woken = false;
-        for arrival in arrived {
-            match arrival {
-                Arrival::Completion(token, completion) => {
-                    if !completion.more {
-                        self.cancellations.on_end(token);
-                    }
-                    complete(token, completion);
-                }
-                Arrival::WakeUp => woken = true,
-            }
-        }
-        woken
-    }
-}
-
-/// Creates a driver in the given world.
-pub(crate) fn new(world: Rc<RefCell<World>>) -> (Sim, Arrivals) {
-    let arrivals = Arrivals::default();
-    let driver = Sim {
-        world,
-        kernel: Rc::default(),
-        arrivals: arrivals.clone(),
-    };
-    (driver, arrivals)
-}
-
 impl Sim {
+    /// Creates a driver in the given world.
+    pub(crate) fn new(world: Rc<RefCell<World>>) -> Sim {
+        Sim {
+            world,
+            kernel: Rc::default(),
+            arrivals: Arrivals::default(),
+        }
+    }
+
     /// Returns a view of this driver that remains usable when the driver is passed to a worker.
     pub(crate) fn wait_view(&self) -> WaitView {
         WaitView {
@@ -459,6 +435,24 @@ impl Driver for Sim {
     /// Returns at once: the simulation has moved the clock before.
     fn wait(&mut self, _: Option<Duration>) {
         self.flush();
+    }
+
+    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
+        let count = self.arrivals.lock().len().min(max);
+        let arrived: Vec<_> = self.arrivals.lock().drain(..count).collect();
+        let mut woken = false;
+        for arrival in arrived {
+            match arrival {
+                Arrival::Completion(token, completion) => {
+                    if !completion.more {
+                        self.arrivals.cancellations.on_end(token);
+                    }
+                    complete(token, completion);
+                }
+                Arrival::WakeUp => woken = true,
+            }
+        }
+        woken
     }
 
     fn ring(&mut self) -> Option<&mut dyn RingFeatures> {

@@ -20,13 +20,7 @@ use crate::resource::descriptor::{Descriptor, FdState};
 /// Time limit of a step of these tests, on the slowest machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A driver with both of its ends, as a worker has it.
-struct Both {
-    driver: Box<dyn Driver>,
-    completions: Box<dyn Completions>,
-}
-
-type Make = fn() -> io::Result<Pair>;
+type Make = fn() -> io::Result<Box<dyn Driver>>;
 
 /// Returns the drivers available on this machine.
 fn drivers() -> Vec<Make> {
@@ -39,19 +33,19 @@ fn drivers() -> Vec<Make> {
     }
 }
 
-fn ring() -> io::Result<Pair> {
+fn ring() -> io::Result<Box<dyn Driver>> {
     uring::make(uring::Options::default())
 }
 
 /// Makes a ring that several threads may use, one after another.
-fn moving_ring() -> io::Result<Pair> {
+fn moving_ring() -> io::Result<Box<dyn Driver>> {
     uring::make(uring::Options {
         moves: true,
         ..uring::Options::default()
     })
 }
 
-fn polled_ring() -> io::Result<Pair> {
+fn polled_ring() -> io::Result<Box<dyn Driver>> {
     uring::make(uring::Options {
         kernel_polling: Some(Duration::ZERO),
         io_polling: true,
@@ -60,23 +54,16 @@ fn polled_ring() -> io::Result<Pair> {
 }
 
 /// Runs a test on each driver.
-fn on_each(test: fn(Both)) {
+fn on_each(test: fn(Box<dyn Driver>)) {
     for make in drivers() {
-        test(Both::new(make().unwrap()));
+        test(make().unwrap());
     }
 }
 
-impl Both {
-    fn new((driver, completions): Pair) -> Both {
-        Both {
-            driver,
-            completions,
-        }
-    }
-
-    fn reap(&mut self) -> Vec<(Token, i32)> {
+impl dyn Driver {
+    fn reap_all(&mut self) -> Vec<(Token, i32)> {
         let mut done = Vec::new();
-        self.completions.reap(usize::MAX, &mut |token, completion| {
+        self.reap(usize::MAX, &mut |token, completion| {
             done.push((token, completion.result))
         });
         done
@@ -87,8 +74,8 @@ impl Both {
         let mut done = Vec::new();
         while done.len() < count {
             assert!(Instant::now() < deadline, "only {done:?} completed");
-            self.driver.wait(Some(Duration::from_millis(100)));
-            done.append(&mut self.reap());
+            self.wait(Some(Duration::from_millis(100)));
+            done.append(&mut self.reap_all());
         }
         done
     }
@@ -116,7 +103,7 @@ fn polls<'a>(reader: &'a PipeReader, state: &'a FdState, count: usize) -> Vec<Op
 fn a_flush_begins_operations_in_the_order_of_their_priorities() {
     // The pipe is ready, so the kernel completes each poll while it takes it: the completions have
     // the order of the submissions.
-    on_each(|mut both| {
+    on_each(|mut driver| {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(writer);
         let state = FdState::new();
@@ -127,15 +114,15 @@ fn a_flush_begins_operations_in_the_order_of_their_priorities() {
             let priorities = Vec::from_iter(priorities);
             let mut operations = polls(&reader, &state, count);
             // From the first operation of another priority on, a ring gathers them.
-            both.driver.set_priority(Priority::Urgent);
+            driver.set_priority(Priority::Urgent);
             for (index, operation) in operations.iter_mut().enumerate() {
-                both.driver.set_priority(priorities[index]);
+                driver.set_priority(priorities[index]);
                 // SAFETY: `operations` and the pipe outlive the completions awaited below.
-                let start = unsafe { both.driver.start(operation, Token(index as u64)) };
+                let start = unsafe { driver.start(operation, Token(index as u64)) };
                 assert_eq!(start, Start::Pending);
             }
-            both.driver.set_priority(Priority::Normal);
-            let done = both.wait_for(count).into_iter();
+            driver.set_priority(Priority::Normal);
+            let done = driver.wait_for(count).into_iter();
             let done: Vec<_> = done.map(|(token, _)| token.0 as usize).collect();
             let mut expected = Vec::from_iter(0..count);
             expected.sort_by_key(|index| priorities[*index] as usize);
@@ -146,19 +133,19 @@ fn a_flush_begins_operations_in_the_order_of_their_priorities() {
 
 #[test]
 fn an_operation_of_any_priority_is_cancelled_before_it_is_submitted() {
-    on_each(|mut both| {
+    on_each(|mut driver| {
         let (reader, _writer) = std::io::pipe().unwrap();
         let state = FdState::new();
         let mut operations = polls(&reader, &state, 3);
         for (index, operation) in operations.iter_mut().enumerate() {
-            both.driver.set_priority(Priority::ALL[index]);
+            driver.set_priority(Priority::ALL[index]);
             // SAFETY: `operations` and the pipe outlive the completions awaited below.
-            let start = unsafe { both.driver.start(operation, Token(index as u64)) };
+            let start = unsafe { driver.start(operation, Token(index as u64)) };
             assert_eq!(start, Start::Pending);
         }
-        both.driver.set_priority(Priority::Normal);
-        (0..3).for_each(|index| both.driver.cancel(Token(index)));
-        let mut done = both.wait_for(3);
+        driver.set_priority(Priority::Normal);
+        (0..3).for_each(|index| driver.cancel(Token(index)));
+        let mut done = driver.wait_for(3);
         done.sort_unstable_by_key(|(token, _)| token.0);
         let cancelled = -Errno::CANCELED.raw_os_error();
         let expected = [0, 1, 2].map(|index| (Token(index), cancelled));
@@ -169,7 +156,7 @@ fn an_operation_of_any_priority_is_cancelled_before_it_is_submitted() {
 #[test]
 fn more_operations_than_the_queue_holds_all_complete() {
     const COUNT: u64 = 10_000;
-    on_each(|mut both| {
+    on_each(|mut driver| {
         let mut done = Vec::new();
         let (reader, writer) = std::io::pipe().unwrap();
         drop(writer);
@@ -177,12 +164,12 @@ fn more_operations_than_the_queue_holds_all_complete() {
         let mut operations = polls(&reader, &state, COUNT as usize);
         for (index, operation) in operations.iter_mut().enumerate() {
             // SAFETY: `operations` and the pipe outlive the completions awaited below.
-            while unsafe { both.driver.start(operation, Token(index as u64)) } == Start::Full {
-                both.driver.flush();
-                done.append(&mut both.reap());
+            while unsafe { driver.start(operation, Token(index as u64)) } == Start::Full {
+                driver.flush();
+                done.append(&mut driver.reap_all());
             }
         }
-        done.append(&mut both.wait_for(COUNT as usize - done.len()));
+        done.append(&mut driver.wait_for(COUNT as usize - done.len()));
         done.sort_by_key(|(token, _)| token.0);
         assert!(
             done.iter()
@@ -195,7 +182,7 @@ fn more_operations_than_the_queue_holds_all_complete() {
 #[test]
 fn a_cancelled_operation_still_completes_itself() {
     for flushed in [false, true] {
-        let make_and_cancel = |mut both: Both| {
+        let make_and_cancel = |mut driver: Box<dyn Driver>| {
             let (reader, _writer) = std::io::pipe().unwrap();
             let (state, mut buffer) = (FdState::new(), [0; 8]);
             let mut read = Operation::File(FileOperation::Read {
@@ -204,40 +191,39 @@ fn a_cancelled_operation_still_completes_itself() {
                 offset: None,
             });
             // SAFETY: the read's completion is awaited below.
-            let start = unsafe { both.driver.start(&mut read, Token(1)) };
+            let start = unsafe { driver.start(&mut read, Token(1)) };
             assert_eq!(start, Start::Pending);
             if flushed {
-                both.driver.flush();
+                driver.flush();
             }
-            both.driver.cancel(Token(1));
-            assert_eq!(both.wait_for(1), [(Token(1), -libc::ECANCELED)]);
+            driver.cancel(Token(1));
+            assert_eq!(driver.wait_for(1), [(Token(1), -libc::ECANCELED)]);
         };
         for make in drivers() {
-            make_and_cancel(Both::new(make().unwrap()));
+            make_and_cancel(make().unwrap());
         }
     }
 }
 
 /// Returns one driver of each kind.
-fn wakers() -> impl Iterator<Item = Both> {
+fn wakers() -> impl Iterator<Item = Box<dyn Driver>> {
     let mut drivers = drivers();
     if drivers.len() > 1 {
         drivers.push(uring::make_with_eventfd);
     }
-    let made = drivers.into_iter().map(|make| make());
-    made.map(|pair| Both::new(pair.unwrap()))
+    drivers.into_iter().map(|make| make().unwrap())
 }
 
 #[test]
 fn each_waker_ends_a_wait_again_and_again() {
-    for mut both in wakers() {
+    for mut driver in wakers() {
         for _ in 0..3 {
-            let waker = both.driver.waker().unwrap();
+            let waker = driver.waker().unwrap();
             let sender = thread::spawn(move || waker.wake());
             let start = Instant::now();
-            both.driver.wait(Some(TEST_TIMEOUT));
-            assert_eq!(both.reap(), [], "never submitted");
-            let description = both.driver.description();
+            driver.wait(Some(TEST_TIMEOUT));
+            assert_eq!(driver.reap_all(), [], "never submitted");
+            let description = driver.description();
             assert!(start.elapsed() < TEST_TIMEOUT, "not woken: {description}");
             sender.join().unwrap();
         }
@@ -247,16 +233,16 @@ fn each_waker_ends_a_wait_again_and_again() {
 /// Catches a wake-up between two waits that is lost together with an earlier one.
 #[test]
 fn a_wake_up_that_comes_early_ends_the_next_wait() {
-    for mut both in wakers() {
-        let waker = both.driver.waker().unwrap();
+    for mut driver in wakers() {
+        let waker = driver.waker().unwrap();
         for _ in 0..2 {
             waker.wake();
             let start = Instant::now();
-            both.driver.wait(Some(TEST_TIMEOUT));
-            assert_eq!(both.reap(), [], "never submitted");
+            driver.wait(Some(TEST_TIMEOUT));
+            assert_eq!(driver.reap_all(), [], "never submitted");
             waker.wake();
-            both.driver.wait(Some(TEST_TIMEOUT));
-            let description = both.driver.description();
+            driver.wait(Some(TEST_TIMEOUT));
+            let description = driver.description();
             assert!(start.elapsed() < TEST_TIMEOUT, "{description}");
         }
     }
@@ -265,32 +251,32 @@ fn a_wake_up_that_comes_early_ends_the_next_wait() {
 #[test]
 fn a_wait_ends_at_its_timeout() {
     const TIMEOUT: Duration = Duration::from_micros(20_500);
-    on_each(|mut both| {
-        both.driver.wait(Some(Duration::ZERO));
-        both.reap();
+    on_each(|mut driver| {
+        driver.wait(Some(Duration::ZERO));
+        driver.reap_all();
         let end = Instant::now() + TIMEOUT;
         let mut waits = 0;
         while let Some(rest) = end.checked_duration_since(Instant::now()) {
-            both.driver.wait(Some(rest));
+            driver.wait(Some(rest));
             waits += 1;
         }
         assert!(end.elapsed() < TEST_TIMEOUT);
         // The kernel's work for a closed ring interrupts some waits.
-        let description = both.driver.description();
+        let description = driver.description();
         assert!(waits < 10, "{waits} waits, {description}");
     });
 }
 
 #[test]
 fn no_more_completions_are_reaped_than_asked_for() {
-    on_each(|mut both| {
+    on_each(|mut driver| {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(writer);
         let state = FdState::new();
         let mut operations = polls(&reader, &state, 5);
         for (index, operation) in operations.iter_mut().enumerate() {
             // SAFETY: `operations` and the pipe outlive the completions awaited below.
-            let start = unsafe { both.driver.start(operation, Token(index as u64)) };
+            let start = unsafe { driver.start(operation, Token(index as u64)) };
             assert_eq!(start, Start::Pending);
         }
         let mut some = 0;
@@ -298,10 +284,10 @@ fn no_more_completions_are_reaped_than_asked_for() {
         // A wake-up left by the creation of the ring counts as one, and may have arrived alone.
         while some == 0 {
             assert!(Instant::now() < deadline, "none completed");
-            both.driver.wait(Some(TEST_TIMEOUT));
-            both.completions.reap(2, &mut |_, _| some += 1);
+            driver.wait(Some(TEST_TIMEOUT));
+            driver.reap(2, &mut |_, _| some += 1);
         }
         assert!(some <= 2, "{some}");
-        assert_eq!(both.wait_for(5 - some).len(), 5 - some);
+        assert_eq!(driver.wait_for(5 - some).len(), 5 - some);
     });
 }

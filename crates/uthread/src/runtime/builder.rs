@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fmt, io, thread};
 
-use super::driver::{self, Mechanism, Reason};
+use super::driver::{self, MakeDriver, Mechanism, Reason};
 use super::starts::{Reporter, Starts};
 use super::{Backend, Driver, DriverInfo, Runtime, Workers, dump, panic_hook, shortage};
-use crate::driver::{Pair, uring};
+use crate::driver::uring;
 use crate::fiber::{AnyContext, FiberContext};
 use crate::forked;
 use crate::pool::{self, Job};
@@ -410,18 +410,13 @@ impl Builder {
     }
 
     /// Starts the workers, all with the same driver. Returns also the description of that.
-    fn start_workers(
-        &self,
-        count: usize,
-        make: fn(uring::Options) -> io::Result<Pair>,
-    ) -> io::Result<(Workers, String)> {
+    fn start_workers(&self, count: usize, make: MakeDriver) -> io::Result<(Workers, String)> {
         let own_tls = self.has_own_tls()?;
         let rings = uring::Options {
             moves: own_tls,
             is_only: count == 1,
             ..self.rings
         };
-        let make = move || make(rings);
         overflow::install(current::find_overflow);
         donor::install(current::leave_for_good);
         let (shared, queues) = Shared::new(Settings {
@@ -448,7 +443,7 @@ impl Builder {
             let shared = Arc::clone(&workers.shared);
             let reporter = Reporter::new(&starts);
             let report = Box::new(move |started| reporter.send(started));
-            let body: Job = Box::new(move || work(index, shared, queues, &make, report));
+            let body: Job = Box::new(move || work(index, shared, queues, (make, rings), report));
             workers
                 .threads
                 .push(name_worker(&self.name, index).spawn(body)?);
@@ -504,11 +499,11 @@ fn work(
     index: usize,
     shared: Arc<Shared>,
     queues: LocalEnds,
-    make: &dyn Fn() -> io::Result<Pair>,
+    (make, rings): (MakeDriver, uring::Options),
     report: Box<dyn FnOnce(io::Result<String>)>,
 ) {
     let prepared = AlternateStack::install()
-        .and_then(|stack| Ok((stack, Worker::new(index, shared, queues, make()?)?)));
+        .and_then(|stack| Ok((stack, Worker::new(index, shared, queues, make(rings)?)?)));
     // The worker is dropped before the alternate stack: destructors of fibers may still overflow
     // their stacks.
     let (_alternate_stack, worker) = match prepared {

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::{env, fmt, io};
 
-use crate::driver::{Pair, epoll, uring};
+use crate::driver::{self, epoll, uring};
 
 /// The environment variable that selects the driver of a program.
 const VARIABLE: &str = "UTHREAD_DRIVER";
@@ -85,11 +85,14 @@ impl Driver {
     }
 }
 
+/// Makes the driver of the calling thread's worker.
+pub(super) type MakeDriver = fn(uring::Options) -> io::Result<Box<dyn driver::Driver>>;
+
 /// How a driver runs fibers.
 #[derive(Clone, Copy)]
 pub(super) enum Mechanism {
     /// Workers, for each of which this makes a driver.
-    Workers(fn(uring::Options) -> io::Result<Pair>),
+    Workers(MakeDriver),
     /// A thread for each fiber.
     Threads,
 }

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{env, mem};
 
-use crate::driver::sim::{self, WaitView, World};
+use crate::driver::sim::{Sim, WaitView, World};
 use crate::fiber::{Fiber, Identity};
 use crate::pool;
 use crate::runtime::Metrics;
@@ -128,10 +128,9 @@ impl Simulation {
         });
         let shared = Arc::new(shared);
         let simulated = |(index, queues)| {
-            let (driver, completions) = sim::new(Rc::clone(&world));
+            let driver = Box::new(Sim::new(Rc::clone(&world)));
             let watch = driver.wait_view();
             let shared = Arc::clone(&shared);
-            let driver = (Box::new(driver) as _, Box::new(completions) as _);
             SimulatedWorker {
                 worker: Worker::new(index, shared, queues, driver).expect("no kernel"),
                 watch,
@@ -169,7 +168,7 @@ impl Simulation {
         self.step_until(|_| main.is_finished());
         // The main fiber has joined the fibers that it spawned.
         for simulated in &self.workers {
-            simulated.worker.assert_nothing_waits();
+            simulated.assert_nothing_waits();
             assert!(
                 simulated.watch.has_settled_cancellations(),
                 "a cancellation is left"
@@ -276,6 +275,10 @@ impl SimulatedWorker {
                 .min(),
             Phase::Ended => None,
         }
+    }
+
+    fn assert_nothing_waits(&self) {
+        self.worker.assert_nothing_waits(self.phase == Phase::Ended);
     }
 
     fn step(&mut self, clock: Duration) {

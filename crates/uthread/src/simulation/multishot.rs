@@ -132,7 +132,7 @@ fn the_end_of_the_runtime_ends_what_was_leaked() {
         simulation.step_until(|_| fibers.iter().all(thread::JoinHandle::is_finished));
         simulation.shut_down();
         for simulated in &simulation.workers {
-            simulated.worker.assert_nothing_waits();
+            simulated.assert_nothing_waits();
         }
     });
 }

@@ -170,7 +170,7 @@ fn such_a_choice_may_be_ended_at_any_moment() {
         simulation.shut_down();
         assert!(fibers.iter().all(thread::JoinHandle::is_finished));
         for simulated in &simulation.workers {
-            simulated.worker.assert_nothing_waits();
+            simulated.assert_nothing_waits();
         }
     });
 }

@@ -7,10 +7,6 @@
 //!     not ready        it waits for an event of its descriptor, and is tried again
 //!     would block      a pool thread performs it, as epoll cannot wait for it: for example a disk
 //! ```
-//!
-//! If completions are shared, another worker that reaps also polls for events and retries the
-//! operations that wait for them. An operation that has to wait then gathers first, as its fiber
-//! has to leave its stack.
 
 mod file;
 mod returned;
@@ -35,7 +31,7 @@ use super::native::{self, socket::Call};
 use super::readiness::{Interest, Waiting};
 use super::send_batcher::SendBatcher;
 use super::token_map::TokenMap;
-use super::{Completion, Completions, Counts, Driver, Pair, Start, Token, Wake, in_one};
+use super::{Completion, Counts, Driver, Start, Token, Wake, in_one};
 use crate::atomic::lock;
 use crate::driver::events::{self, EVENTS_MAX, Events};
 use crate::driver::interest_table::{self, InterestTable};
@@ -63,7 +59,7 @@ const BLIND_WAITS_MAX: u32 = 4;
 /// Distinguishes a wake-up from the events of descriptors, whose numbers are lower.
 const WAKE_UP: u64 = u64::MAX;
 
-/// The submitting end of one worker.
+/// The driver of one worker.
 pub(crate) struct Epoll {
     core: Arc<Core>,
     gathered: ByPriority<Waiting<Operation<'static>>>,
@@ -75,12 +71,7 @@ pub(crate) struct Epoll {
     send_batcher: SendBatcher,
 }
 
-/// The reaping end of one worker.
-pub(crate) struct EpollCompletions {
-    core: Arc<Core>,
-}
-
-/// The state that both ends and the pool's threads share.
+/// The state that the pool's threads share.
 struct Core {
     epoll: Arc<OwnedFd>,
     operations: Mutex<Operations>,
@@ -115,12 +106,11 @@ enum Progress {
 /// # Errors
 ///
 /// `EMFILE` if the process has no free descriptor; `ENOMEM` if the kernel has no memory.
-pub(crate) fn make() -> io::Result<Pair> {
-    let (driver, completions) = new()?;
-    Ok((Box::new(driver), Box::new(completions)))
+pub(crate) fn make() -> io::Result<Box<dyn Driver>> {
+    Ok(Box::new(new()?))
 }
 
-fn new() -> io::Result<(Epoll, EpollCompletions)> {
+fn new() -> io::Result<Epoll> {
     let eventfd = Eventfd::new()?;
     let epoll = Arc::new(standard::avoid(epoll::create(CreateFlags::CLOEXEC)?)?);
     events::listen(epoll.as_fd(), eventfd.as_fd(), WAKE_UP)?;
@@ -137,18 +127,14 @@ fn new() -> io::Result<(Epoll, EpollCompletions)> {
         returned: Returned::default(),
         eventfd,
     });
-    let completions = EpollCompletions {
-        core: Arc::clone(&core),
-    };
-    let driver = Epoll {
+    Ok(Epoll {
         core,
         gathered: ByPriority::default(),
         priority: Priority::Normal,
         counts: Counts::default(),
         blind_waits: 0,
         send_batcher: SendBatcher::new(GATHERED_SEND_TIME_MIN),
-    };
-    Ok((driver, completions))
+    })
 }
 
 impl Epoll {
@@ -300,9 +286,7 @@ impl Driver for Epoll {
     fn now(&self) -> Instant {
         Instant::now()
     }
-}
 
-impl Completions for EpollCompletions {
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
         let returned = self.core.returned.take();
         let mut operations = self.core.operations();

@@ -41,25 +41,12 @@ impl Watchable {
     }
 }
 
-struct Both {
-    driver: Epoll,
-    completions: EpollCompletions,
-}
-
-impl Both {
-    fn new() -> Both {
-        let (driver, completions) = super::new().unwrap();
-        Both {
-            driver,
-            completions,
-        }
-    }
-
+impl Epoll {
     /// Performs an operation. `meanwhile` runs while it may be waiting.
     fn perform(&mut self, mut operation: Operation<'_>, meanwhile: impl FnOnce()) -> i32 {
         // SAFETY: its completion is awaited below.
-        let start = unsafe { self.driver.start(&mut operation, Token(0)) };
-        self.driver.flush();
+        let start = unsafe { self.start(&mut operation, Token(0)) };
+        self.flush();
         meanwhile();
         if let Start::Done(result) = start {
             return in_one(result);
@@ -72,9 +59,8 @@ impl Both {
                 start.elapsed() < TEST_TIMEOUT,
                 "the operation never completed"
             );
-            self.driver.wait(Some(Duration::from_millis(100)));
-            self.completions
-                .reap(1, &mut |_, completion| found = Some(completion.result));
+            self.wait(Some(Duration::from_millis(100)));
+            self.reap(1, &mut |_, completion| found = Some(completion.result));
         }
         found.expect("found just now")
     }
@@ -91,36 +77,36 @@ impl Both {
     }
 
     fn attempts(&self) -> u64 {
-        self.driver.core.operations().attempts
+        self.core.operations().attempts
     }
 }
 
 #[test]
 fn a_reader_of_a_drained_stream_waits_without_an_attempt() {
-    let mut both = Both::new();
+    let mut driver = new().unwrap();
     let (ours, mut peer) = Watchable::pair();
     assert_eq!(
-        both.receive(&ours, 8, || peer.write_all(b"one").unwrap()),
+        driver.receive(&ours, 8, || peer.write_all(b"one").unwrap()),
         3
     );
-    let before = both.attempts();
+    let before = driver.attempts();
     assert_eq!(
-        both.receive(&ours, 8, || peer.write_all(b"two").unwrap()),
+        driver.receive(&ours, 8, || peer.write_all(b"two").unwrap()),
         3
     );
-    assert_eq!(both.attempts() - before, 1);
+    assert_eq!(driver.attempts() - before, 1);
     // Filled completely: there may be more.
     assert_eq!(
-        both.receive(&ours, 5, || peer.write_all(b"three, four").unwrap()),
+        driver.receive(&ours, 5, || peer.write_all(b"three, four").unwrap()),
         5
     );
-    assert_eq!(both.receive(&ours, 8, || ()), 6);
+    assert_eq!(driver.receive(&ours, 8, || ()), 6);
 }
 
 #[test]
 fn a_reader_of_a_short_datagram_tries_again_at_once() {
     // A short datagram says nothing about the next one.
-    let mut both = Both::new();
+    let mut driver = new().unwrap();
     let (ours, peer) = UnixDatagram::pair().unwrap();
     let state = FdState::new();
     for text in ["one", "two", "three"] {
@@ -136,7 +122,7 @@ fn a_reader_of_a_short_datagram_tries_again_at_once() {
             peek: false,
             drains: false,
         }));
-        both.perform(operation, meanwhile)
+        driver.perform(operation, meanwhile)
     };
     let nothing = || ();
     assert_eq!([(); 3].map(|()| receive(&nothing)), [3, 3, 5]);
@@ -150,31 +136,31 @@ fn a_reader_of_a_short_datagram_tries_again_at_once() {
 
 #[test]
 fn an_end_that_came_with_the_last_bytes_is_not_waited_for() {
-    let mut both = Both::new();
+    let mut driver = new().unwrap();
     let (ours, mut peer) = Watchable::pair();
     let send_and_close = || {
         peer.write_all(b"last").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
     };
-    assert_eq!(both.receive(&ours, 8, send_and_close), 4);
-    assert_eq!(both.receive(&ours, 8, || ()), 0);
-    assert_eq!(both.receive(&ours, 8, || ()), 0);
+    assert_eq!(driver.receive(&ours, 8, send_and_close), 4);
+    assert_eq!(driver.receive(&ours, 8, || ()), 0);
+    assert_eq!(driver.receive(&ours, 8, || ()), 0);
 }
 
 #[test]
 fn an_end_after_the_last_bytes_ends_the_wait_for_more() {
-    let mut both = Both::new();
+    let mut driver = new().unwrap();
     let (ours, mut peer) = Watchable::pair();
     assert_eq!(
-        both.receive(&ours, 8, || peer.write_all(b"last").unwrap()),
+        driver.receive(&ours, 8, || peer.write_all(b"last").unwrap()),
         4
     );
-    assert_eq!(both.receive(&ours, 8, || drop(peer)), 0);
+    assert_eq!(driver.receive(&ours, 8, || drop(peer)), 0);
 }
 
 #[test]
 fn a_number_that_means_another_file_is_watched_anew() {
-    let mut both = Both::new();
+    let mut driver = new().unwrap();
     for _ in 0..3 {
         let (mut ours, mut peer) = Watchable::pair();
         // Higher than the descriptors of other tests.
@@ -182,25 +168,25 @@ fn a_number_that_means_another_file_is_watched_anew() {
         assert_eq!(fd.as_raw_fd(), 1_000);
         ours.stream = fd.into();
         let send = || peer.write_all(b"x").unwrap();
-        assert_eq!(both.receive(&ours, 8, send), 1);
+        assert_eq!(driver.receive(&ours, 8, send), 1);
     }
 }
 
 #[test]
 fn a_file_whose_owner_has_changed_is_watched_still() {
     // The owner changes but the file remains, which the kernel has registered already.
-    let mut both = Both::new();
+    let mut driver = new().unwrap();
     let (mut ours, mut peer) = Watchable::pair();
     assert_eq!(
-        both.receive(&ours, 8, || peer.write_all(b"one").unwrap()),
+        driver.receive(&ours, 8, || peer.write_all(b"one").unwrap()),
         3
     );
     peer.write_all(b"two").unwrap();
     ours.state = FdState::of_tcp();
-    assert_eq!(both.receive(&ours, 8, || ()), 3);
+    assert_eq!(driver.receive(&ours, 8, || ()), 3);
     ours.state = FdState::of_tcp();
     assert_eq!(
-        both.receive(&ours, 8, || peer.write_all(b"three").unwrap()),
+        driver.receive(&ours, 8, || peer.write_all(b"three").unwrap()),
         5
     );
 }
@@ -209,10 +195,10 @@ fn a_file_whose_owner_has_changed_is_watched_still() {
 /// for space.
 #[test]
 fn an_end_is_remembered_when_the_owner_has_changed() {
-    let mut both = Both::new();
+    let mut driver = new().unwrap();
     let (mut ours, mut peer) = Watchable::pair();
     assert_eq!(
-        both.receive(&ours, 8, || peer.write_all(b"one").unwrap()),
+        driver.receive(&ours, 8, || peer.write_all(b"one").unwrap()),
         3
     );
     ours.stream.set_nonblocking(true).unwrap();
@@ -231,9 +217,9 @@ fn an_end_is_remembered_when_the_owner_has_changed() {
     });
     for (operation, token) in waiting.iter_mut().zip(1..) {
         // SAFETY: the operation is cancelled below, and its completion awaited.
-        let start = unsafe { both.driver.start(operation, Token(token)) };
+        let start = unsafe { driver.start(operation, Token(token)) };
         assert_eq!(start, Start::Pending);
-        both.driver.flush();
+        driver.flush();
     }
     let mut receive = || {
         let operation = Operation::Socket(SocketOperation::Receive(net::Receive {
@@ -245,21 +231,21 @@ fn an_end_is_remembered_when_the_owner_has_changed() {
             peek: false,
             drains: true,
         }));
-        both.perform(operation, || ())
+        driver.perform(operation, || ())
     };
     assert_eq!([receive(), receive()], [4, 0]);
     for token in [1, 2] {
-        both.driver.cancel(Token(token));
+        driver.cancel(Token(token));
     }
     let mut cancelled = Vec::new();
     let mut note = |_, result| cancelled.push(result);
-    both.completions.reap(2, &mut note);
+    driver.reap(2, &mut note);
     assert_eq!(cancelled, [Completion::last(-op::CANCELLED); 2]);
 }
 
 #[test]
 fn available_bytes_are_read_at_once_and_missing_ones_cost_one_call() {
-    let mut both = Both::new();
+    let mut driver = new().unwrap();
     let (ours, mut peer) = Watchable::pair();
     let mut attempt = || {
         let mut operation = Operation::Socket(SocketOperation::Receive(net::Receive {
@@ -268,19 +254,19 @@ fn available_bytes_are_read_at_once_and_missing_ones_cost_one_call() {
             peek: false,
             drains: true,
         }));
-        let before = both.driver.counts().enters;
+        let before = driver.counts().enters;
         // SAFETY: the operation is cancelled below if it is pending.
-        let start = unsafe { both.driver.start(&mut operation, Token(1)) };
-        let calls = both.driver.counts().enters - before;
+        let start = unsafe { driver.start(&mut operation, Token(1)) };
+        let calls = driver.counts().enters - before;
         if let Start::Done(result) = start {
             return (Some(in_one(result)), calls);
         }
-        both.driver.cancel(Token(1));
+        driver.cancel(Token(1));
         let mut cancelled = 0;
-        both.completions.reap(2, &mut |_, _| cancelled += 1);
+        driver.reap(2, &mut |_, _| cancelled += 1);
         assert_eq!((start, cancelled), (Start::Pending, 1));
         if calls == 0 {
-            both.driver.wait(Some(Duration::ZERO));
+            driver.wait(Some(Duration::ZERO));
         }
         (None, calls)
     };
@@ -299,7 +285,7 @@ fn available_bytes_are_read_at_once_and_missing_ones_cost_one_call() {
 
 #[test]
 fn two_instances_hear_of_the_same_file() {
-    let (mut one, mut other) = (Both::new(), Both::new());
+    let (mut one, mut other) = (new().unwrap(), new().unwrap());
     let (ours, mut peer) = Watchable::pair();
     for _ in 0..3 {
         assert_eq!(one.receive(&ours, 8, || peer.write_all(b"one").unwrap()), 3);
@@ -314,7 +300,7 @@ fn two_instances_hear_of_the_same_file() {
 /// worker again.
 #[test]
 fn a_waiter_is_not_forgotten_while_others_use_the_file() {
-    let (mut one, mut other) = (Both::new(), Both::new());
+    let (mut one, mut other) = (new().unwrap(), new().unwrap());
     let (ours, mut peer) = Watchable::pair();
     let mut buffers = [[0; 3]; 2];
     let mut waiting = buffers.each_mut().map(|buffer| {
@@ -328,9 +314,9 @@ fn a_waiter_is_not_forgotten_while_others_use_the_file() {
     let mut meanwhile = Some(|| peer.write_all(b"two").unwrap());
     for (operation, token) in waiting.iter_mut().zip(0..) {
         // SAFETY: its completion is awaited below.
-        let start = unsafe { one.driver.start(operation, Token(token)) };
+        let start = unsafe { one.start(operation, Token(token)) };
         assert_eq!(start, Start::Pending);
-        one.driver.flush();
+        one.flush();
         if let Some(write) = meanwhile.take() {
             assert_eq!(other.receive(&ours, 8, write), 3);
         }
@@ -338,16 +324,16 @@ fn a_waiter_is_not_forgotten_while_others_use_the_file() {
     let mut done = Vec::new();
     peer.write_all(b"onethree").unwrap();
     while done.len() < 2 {
-        one.driver.wait(Some(TEST_TIMEOUT));
+        one.wait(Some(TEST_TIMEOUT));
         let mut note = |token, done_as: Completion| done.push((token, done_as.result));
-        one.completions.reap(usize::MAX, &mut note);
+        one.reap(usize::MAX, &mut note);
     }
     assert_eq!(done, [(Token(0), 3), (Token(1), 3)]);
 }
 
 #[test]
 fn a_send_goes_on_when_there_is_room_again() {
-    let mut both = Both::new();
+    let mut driver = new().unwrap();
     let (ours, mut peer) = Watchable::pair();
     let bytes = vec![7; 1024 * 1024];
     let send = |bytes| {
@@ -356,16 +342,16 @@ fn a_send_goes_on_when_there_is_room_again() {
             buffer: bytes,
         }))
     };
-    let first = both.perform(send(&bytes), || ());
+    let first = driver.perform(send(&bytes), || ());
     assert!((1..1024 * 1024).contains(&first), "{first}");
     let read_all = || peer.read_exact(&mut vec![0; first as usize]).unwrap();
-    assert!(both.perform(send(&bytes), read_all) > 0);
+    assert!(driver.perform(send(&bytes), read_all) > 0);
 }
 
 #[test]
 fn waiters_are_served_in_order() {
     const COUNT: u64 = 20;
-    let mut both = Both::new();
+    let mut driver = new().unwrap();
     let (ours, mut peer) = Watchable::pair();
     let mut buffers = vec![[0_u8; 1]; COUNT as usize];
     let mut operations: Vec<_> = buffers
@@ -381,16 +367,16 @@ fn waiters_are_served_in_order() {
         .collect();
     for (operation, token) in operations.iter_mut().zip(0..) {
         // SAFETY: all completions are awaited below.
-        let start = unsafe { both.driver.start(operation, Token(token)) };
+        let start = unsafe { driver.start(operation, Token(token)) };
         assert_eq!(start, Start::Pending);
     }
-    both.driver.flush();
+    driver.flush();
     let mut order = Vec::new();
     for byte in 0..COUNT {
         peer.write_all(&[byte as u8]).unwrap();
-        both.driver.wait(Some(TEST_TIMEOUT));
+        driver.wait(Some(TEST_TIMEOUT));
         let mut note = |Token(token), done: Completion| order.push((token, done.result));
-        both.completions.reap(usize::MAX, &mut note);
+        driver.reap(usize::MAX, &mut note);
     }
     let expected: Vec<_> = (0..COUNT).map(|token| (token, 1)).collect();
     assert_eq!(order, expected);
@@ -400,7 +386,7 @@ fn waiters_are_served_in_order() {
 
 #[test]
 fn calls_that_succeed_at_once_do_not_keep_events_away() {
-    let mut both = Both::new();
+    let mut driver = new().unwrap();
     let (ours, mut peer) = Watchable::pair();
     let (busy, _sink) = Watchable::pair();
     let mut buffer = [0; 8];
@@ -411,9 +397,9 @@ fn calls_that_succeed_at_once_do_not_keep_events_away() {
         drains: true,
     }));
     // SAFETY: its completion is awaited below.
-    let start = unsafe { both.driver.start(&mut waiting, Token(1)) };
+    let start = unsafe { driver.start(&mut waiting, Token(1)) };
     assert_eq!(start, Start::Pending);
-    both.driver.flush();
+    driver.flush();
     peer.write_all(b"x").unwrap();
     let mut done = Vec::new();
     for _ in 0..=BLIND_WAITS_MAX {
@@ -422,11 +408,11 @@ fn calls_that_succeed_at_once_do_not_keep_events_away() {
             events: PollFlags::OUT,
         }));
         // SAFETY: the completion is reaped just below.
-        let start = unsafe { both.driver.start(&mut ready, Token(2)) };
+        let start = unsafe { driver.start(&mut ready, Token(2)) };
         assert_eq!(start, Start::Pending);
-        both.driver.wait(Some(TEST_TIMEOUT));
+        driver.wait(Some(TEST_TIMEOUT));
         let mut note = |token, _| done.push(token);
-        both.completions.reap(usize::MAX, &mut note);
+        driver.reap(usize::MAX, &mut note);
     }
     assert_eq!(done.iter().filter(|token| **token == Token(1)).count(), 1);
     assert_eq!(done.len() as u32, BLIND_WAITS_MAX + 2);

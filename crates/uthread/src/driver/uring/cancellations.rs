@@ -22,8 +22,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// interrupt, such as a read from a server that does not respond, must not keep the worker busy.
 const PAUSE_MAX: Duration = Duration::from_millis(64);
 
-/// The requests to cancel of one ring. Both ends of the ring use it; the reaping end may be on
-/// another thread.
+/// The requests to cancel of one ring.
 ///
 /// Every operation passed to [`cancel`](Cancellations::cancel) must be passed to
 /// [on_end](Cancellations::on_end) when its last completion is handed out: its requests are
@@ -31,9 +30,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(64);
 #[derive(Default)]
 pub(in crate::driver) struct Cancellations {
     state: Mutex<Targets>,
-    /// `true` if requests are due. Relaxed, like the next: a cancellation comes from the worker
-    /// itself or with a completion, and reaping is locked against the worker's cancellations and
-    /// its wait (`Reactor`).
+    /// `true` if requests are due. Relaxed, like the next: only the worker uses them.
     has_due: AtomicBool,
     /// `true` if there are cancelled operations that have not ended.
     has_awaited: AtomicBool,

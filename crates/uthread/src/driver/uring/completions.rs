@@ -1,26 +1,20 @@
-//! The reaping end of a ring.
+//! Handing out the completions of a ring.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use io_uring::{CompletionQueue, cqueue};
 
-use super::Ring;
 use super::devices::Devices;
 use super::user_data::{Target, UserData};
-use crate::driver::{Completion, Completions, Token};
+use super::{Ring, Uring};
+use crate::driver::{Completion, Token};
 
-/// The completions of one ring. If they are shared, the holder of the reactor's lock uses it.
-pub(crate) struct UringCompletions {
-    pub(super) ring: Arc<Ring>,
-}
-
-impl UringCompletions {
+impl Uring {
     #[allow(unsafe_code, reason = "one of two queues that share their ring")]
-    fn queue(&mut self) -> (CompletionQueue<'_>, &Ring) {
-        // SAFETY: there is one `UringCompletions` per ring, borrowed mutably here, and nothing else
-        // takes completions.
+    pub(super) fn queue(&mut self) -> (CompletionQueue<'_>, &Ring) {
+        // SAFETY: there is one `Uring` per ring, borrowed mutably here, and nothing else takes
+        // completions.
         let queue = unsafe { self.ring.io.completion_shared() };
         (queue, &self.ring)
     }
@@ -52,21 +46,25 @@ impl UringCompletions {
 }
 
 #[cfg(test)]
-impl UringCompletions {
-    /// Returns `true` if there is nothing to hand out.
-    pub(super) fn is_empty(&mut self) -> bool {
-        let devices_have_none = self
+impl Uring {
+    /// Returns `true` if there is something to hand out.
+    pub(super) fn has_results(&mut self) -> bool {
+        let devices_have_some = self
             .queue_of_devices()
-            .is_none_or(|(queue, ..)| queue.is_empty());
-        let has_results = |connections: &super::connections::Connections| connections.has_results();
-        devices_have_none
-            && !self.ring.connections.as_ref().is_some_and(has_results)
-            && self.queue().0.is_empty()
+            .is_some_and(|(queue, ..)| !queue.is_empty());
+        devices_have_some
+            || self.ask(super::connections::Connections::has_results)
+            || self.has_completions()
     }
 }
 
-impl Completions for UringCompletions {
-    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
+impl Uring {
+    /// Hands out at most `max` completions. Returns `true` if a wake-up was among them.
+    pub(super) fn hand_out_completions(
+        &mut self,
+        max: usize,
+        complete: &mut dyn FnMut(Token, Completion),
+    ) -> bool {
         let mut max = max - self.reap_devices(max, complete);
         max -= self.ring.reap_connections(max, complete);
         let mut woken = false;

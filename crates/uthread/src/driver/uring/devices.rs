@@ -27,15 +27,13 @@ use crate::resource::descriptor::FdState;
 /// ring.
 const IN_FLIGHT_MAX: usize = 128;
 
-/// The polled operations of one worker. Both ends of its driver use this; the reaping end may be on
-/// another thread.
+/// The polled operations of one worker.
 pub(super) struct Devices {
     ring: IoUring,
     /// Empty: memory and files are registered with the ordinary ring.
     registered: Registered,
     state: Mutex<PolledEntries>,
-    /// Number of operations in flight or refused. Relaxed: reaping is locked against the worker's
-    /// wait (`Reactor`).
+    /// Number of operations in flight or refused. Relaxed: only the worker uses it.
     count: AtomicUsize,
 }
 

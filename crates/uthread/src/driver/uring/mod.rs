@@ -37,7 +37,6 @@ use rustix::io::Errno;
 
 use self::batch_sizer::BatchSizer;
 use self::cancellations::Cancellations;
-use self::completions::UringCompletions;
 use self::connections::Connections;
 use self::devices::Devices;
 use self::raw::Raws;
@@ -49,7 +48,7 @@ use self::user_data::UserData;
 use self::waker::Waker;
 use super::native;
 use super::send_batcher::SendBatcher;
-use super::{Counts, Driver, Pair, RingFeatures, Start, Token, Wake};
+use super::{Completion, Counts, Driver, RingFeatures, Start, Token, Wake};
 use crate::op::Operation;
 use crate::op::net::SocketOperation;
 use crate::priorities::Priority;
@@ -60,7 +59,7 @@ pub(crate) use setup::{Options, is_refusal};
 /// fibers.
 const EXTRA_ENTERS_MAX: usize = 8;
 
-/// The submitting end of one worker's ring.
+/// The driver of one worker, with its ring.
 pub(crate) struct Uring {
     ring: Arc<Ring>,
     submissions: Submissions,
@@ -79,7 +78,7 @@ pub(crate) struct Uring {
     probe: OnceCell<Option<Probe>>,
 }
 
-/// The state of both ends. Each of the two queues belongs to one end.
+/// The ring and its operations in flight.
 struct Ring {
     io: IoUring,
     devices: Option<Devices>,
@@ -91,8 +90,7 @@ struct Ring {
     #[cfg(uthread_urgent)]
     urgent: Option<UrgentEntries>,
     /// `true` if a wake-up was reaped, so that the request that listens for the next must be
-    /// renewed. Relaxed: reaping is locked against the wait of the other end (`Reactor`), which
-    /// orders the two.
+    /// renewed. Relaxed: only the worker uses it.
     woken: AtomicBool,
 }
 
@@ -101,17 +99,16 @@ struct Ring {
 /// # Errors
 ///
 /// The errors of [`new`].
-pub(crate) fn make(options: Options) -> io::Result<Pair> {
-    let (driver, completions) = new(options)?;
-    Ok((Box::new(driver), Box::new(completions)))
+pub(crate) fn make(options: Options) -> io::Result<Box<dyn Driver>> {
+    Ok(Box::new(new(options)?))
 }
 
 /// Creates a ring with the waker of older kernels.
 #[cfg(test)]
-pub(crate) fn make_with_eventfd() -> io::Result<Pair> {
-    let (mut driver, completions) = new(Options::default())?;
+pub(crate) fn make_with_eventfd() -> io::Result<Box<dyn Driver>> {
+    let mut driver = new(Options::default())?;
     driver.waker = Waker::by_eventfd()?;
-    Ok((Box::new(driver), Box::new(completions)))
+    Ok(Box::new(driver))
 }
 
 /// Creates a ring for the calling thread. If the kernel refuses to poll, the ring does not poll.
@@ -120,7 +117,7 @@ pub(crate) fn make_with_eventfd() -> io::Result<Pair> {
 ///
 /// `PermissionDenied`, `ENOSYS`, `ENOMEM` or any other error with which the kernel refuses all
 /// kinds of rings, with a remedy in the message.
-fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
+fn new(options: Options) -> io::Result<Uring> {
     let ring = setup::ring_for(options)?;
     #[cfg(uthread_urgent)]
     let (ring, urgent) = UrgentEntries::of(ring)?;
@@ -132,7 +129,7 @@ fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
     )
 }
 
-/// Makes both ends of a new ring.
+/// Makes the driver of a new ring.
 ///
 /// # Errors
 ///
@@ -141,7 +138,7 @@ fn assemble(
     options: Options,
     (io, mode, refusal): setup::Made,
     #[cfg(uthread_urgent)] urgent: Option<UrgentEntries>,
-) -> io::Result<(Uring, UringCompletions)> {
+) -> io::Result<Uring> {
     let waker = Waker::new(&io)?;
     let mut notes = String::new();
     #[cfg(uthread_urgent)]
@@ -174,10 +171,7 @@ fn assemble(
         urgent,
         woken: AtomicBool::new(true),
     });
-    let completions = UringCompletions {
-        ring: Arc::clone(&ring),
-    };
-    let driver = Uring {
+    Ok(Uring {
         submissions: Submissions::new(Arc::clone(&ring)),
         ring,
         tries_sends,
@@ -189,8 +183,7 @@ fn assemble(
         send_batcher: SendBatcher::new(Duration::ZERO),
         registered: Registered::new(),
         probe: OnceCell::new(),
-    };
-    Ok((driver, completions))
+    })
 }
 
 impl Uring {
@@ -232,12 +225,9 @@ impl Uring {
         self.ring.connections.as_ref().is_some_and(question)
     }
 
-    /// Returns `true` if there are completions to reap.
-    #[allow(unsafe_code, reason = "one of two queues that share their ring")]
+    /// Returns `true` if the ring has completions to reap.
     fn has_completions(&mut self) -> bool {
-        // SAFETY: only this thread takes completions, and not now.
-        let queue = unsafe { self.ring.io.completion_shared() };
-        !queue.is_empty()
+        !self.queue().0.is_empty()
     }
 
     /// Submits due requests to cancel. Returns the time until the next is due, if there is one.
@@ -453,6 +443,10 @@ impl Driver for Uring {
             let pending = self.submissions.publish();
             self.enter(pending, 0, Some(Duration::ZERO));
         }
+    }
+
+    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
+        self.hand_out_completions(max, complete)
     }
 
     fn now(&self) -> Instant {

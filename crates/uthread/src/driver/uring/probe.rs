@@ -190,7 +190,7 @@ const OPERATIONS: [Operation; 21] = [
 
 /// Runs all tests. Takes some milliseconds, during which the calling thread blocks.
 pub(crate) fn probe() -> Findings {
-    let made = super::new(Options::default()).map(|(ring, _)| ring);
+    let made = super::new(Options::default());
     let ring = made.as_ref().ok();
     let supported = ring.and_then(|ring| super::ring_features::probe(&ring.ring.io));
     let feature = |name, available, usage, instead| Feature {

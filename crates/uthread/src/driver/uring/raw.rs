@@ -16,8 +16,7 @@ use crate::driver::Token;
 use crate::op;
 use crate::op::raw::{RawOperation, RawRequest};
 
-/// The raw operations of one ring. Both ends of the ring use it; the reaping end may be on another
-/// thread.
+/// The raw operations of one ring.
 #[derive(Default)]
 pub(super) struct Raws {
     state: Mutex<RawsInFlight>,

@@ -58,7 +58,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// The modes of a ring whose completions only the worker reaps.
+/// The modes of a ring that one thread uses.
 pub(super) const OWN: &[Mode] = &[Mode::Deferred, Mode::Cooperative, Mode::Interrupting];
 /// The modes of a ring that several threads use, one after another.
 pub(super) const ANY: &[Mode] = &[Mode::Cooperative, Mode::Interrupting];

@@ -1,4 +1,4 @@
-//! The submitting end of a ring.
+//! The submission queue of a ring.
 //!
 //! The worker announces the queued entries to the kernel when it enters the kernel. If a kernel
 //! thread polls the queue instead, that thread takes an entry as soon as it sees it. But an
@@ -19,7 +19,7 @@ use io_uring::{EnterFlags, SubmissionQueue};
 use super::Ring;
 use crate::priorities::{ByPriority, Priority};
 
-/// The submission queue of one ring, used only by its owner.
+/// The submission queue of one ring.
 pub(super) struct Submissions {
     ring: Arc<Ring>,
     /// `true` if a kernel thread takes entries as soon as they are published.

@@ -23,7 +23,6 @@ use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::user_data::Target;
 use super::*;
-use crate::driver::Completions;
 use crate::op::CANCELLED_RESULTS;
 use crate::op::fs::FileOperation;
 use crate::op::multishot::MultishotOperation;
@@ -45,7 +44,7 @@ const POLLED: Options = Options {
 
 /// Returns a ring of its own, one that moves between threads, and one with kernel polling, as far as
 /// the kernel permits them.
-fn rings() -> Vec<(Uring, UringCompletions)> {
+fn rings() -> Vec<Uring> {
     let own = Options::default();
     match new(own) {
         Err(error) if is_refusal(&error) => {
@@ -64,9 +63,9 @@ fn rings() -> Vec<(Uring, UringCompletions)> {
 }
 
 /// Returns the rings whose receives may wait for events.
-fn rings_with_connections() -> impl Iterator<Item = (Uring, UringCompletions)> {
+fn rings_with_connections() -> impl Iterator<Item = Uring> {
     let rings = rings().into_iter();
-    rings.filter(|(ring, _)| ring.ring.connections.is_some())
+    rings.filter(|ring| ring.ring.connections.is_some())
 }
 
 struct Raw {
@@ -90,13 +89,13 @@ impl Raw {
     }
 }
 
-fn wait_for(ring: &mut Uring, completions: &mut UringCompletions, count: usize) -> Vec<(u64, i32)> {
+fn wait_for(ring: &mut Uring, count: usize) -> Vec<(u64, i32)> {
     let deadline = Instant::now() + TEST_TIMEOUT;
     let mut done = Vec::new();
     while done.len() < count {
         assert!(Instant::now() < deadline, "only {done:?} completed");
         ring.wait(Some(Duration::from_millis(100)));
-        completions.reap(usize::MAX, &mut |token, completion| {
+        ring.reap(usize::MAX, &mut |token, completion| {
             done.push((token.0, completion.result))
         });
     }
@@ -106,7 +105,7 @@ fn wait_for(ring: &mut Uring, completions: &mut UringCompletions, count: usize) 
 #[test]
 fn a_full_ring_is_reported_and_begins_nothing_more() {
     const ENTRIES: usize = 30;
-    for (mut ring, mut completions) in rings() {
+    for mut ring in rings() {
         let mut raws = Vec::from_iter(
             (0..20).map(|_| Raw::new((0..ENTRIES).map(|_| opcode::Nop::new().build()))),
         );
@@ -121,7 +120,7 @@ fn a_full_ring_is_reported_and_begins_nothing_more() {
             }
         }
         assert!(submitted < operations.len());
-        let mut done = wait_for(&mut ring, &mut completions, submitted);
+        let mut done = wait_for(&mut ring, submitted);
         done.sort_unstable();
         assert!(
             done.into_iter()
@@ -135,7 +134,7 @@ fn a_full_ring_is_reported_and_begins_nothing_more() {
 
 #[test]
 fn an_operation_is_complete_once_all_its_entries_are() {
-    for (mut ring, mut completions) in rings() {
+    for mut ring in rings() {
         let (reader, writer) = std::io::pipe().unwrap();
         let mut byte = 0_u8;
         let read = opcode::Read::new(Fd(reader.as_raw_fd()), &raw mut byte, 1).build();
@@ -147,11 +146,11 @@ fn an_operation_is_complete_once_all_its_entries_are() {
         let mut early = Vec::new();
         for _ in 0..3 {
             ring.wait(Some(Duration::from_millis(1)));
-            completions.reap(usize::MAX, &mut |token, _| early.push(token));
+            ring.reap(usize::MAX, &mut |token, _| early.push(token));
         }
         assert_eq!(early, []);
         drop(writer);
-        assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 0)]);
+        assert_eq!(wait_for(&mut ring, 1), [(1, 0)]);
         assert!(raw.is_complete);
     }
 }
@@ -174,7 +173,7 @@ fn hard_chain(reader: &PipeReader, bytes: &mut [u8], flags: Flags) -> Raw {
 #[test]
 fn a_cancelled_chain_is_complete_when_each_of_its_entries_has_ended() {
     for flushed in [false, true] {
-        for (mut ring, mut completions) in rings() {
+        for mut ring in rings() {
             let (reader, _writer) = std::io::pipe().unwrap();
             let mut bytes = [0_u8; 4];
             let mut raw = hard_chain(&reader, &mut bytes, Flags::empty());
@@ -186,7 +185,7 @@ fn a_cancelled_chain_is_complete_when_each_of_its_entries_has_ended() {
                 ring.flush();
             }
             ring.cancel(Token(1));
-            let done = wait_for(&mut ring, &mut completions, 1);
+            let done = wait_for(&mut ring, 1);
             assert_eq!(done, [(1, -libc::ECANCELED)]);
             assert!(raw.requests.iter().all(RawRequest::was_cancelled));
         }
@@ -199,7 +198,7 @@ fn a_cancelled_chain_is_complete_when_each_of_its_entries_has_ended() {
 fn many_chains_that_are_cancelled_together_all_end() {
     const CHAINS: usize = 100;
     for round in 0..20 {
-        for (mut ring, mut completions) in rings() {
+        for mut ring in rings() {
             let flags = [Flags::empty(), Flags::ASYNC][round % 2];
             let (reader, _writer) = std::io::pipe().unwrap();
             let mut bytes = [[0_u8; 6]; CHAINS];
@@ -214,7 +213,7 @@ fn many_chains_that_are_cancelled_together_all_end() {
             }
             ring.flush();
             (0..CHAINS).for_each(|index| ring.cancel(Token(index as u64)));
-            let done = wait_for(&mut ring, &mut completions, CHAINS);
+            let done = wait_for(&mut ring, CHAINS);
             assert!(done.iter().all(|(_, result)| *result == -libc::ECANCELED));
         }
     }
@@ -225,7 +224,7 @@ fn a_connect_that_is_on_its_way_is_cancelled() {
     // A ring retries a connect many times before a kernel worker waits for it, and in between there
     // is nothing to cancel.
     const ROUNDS: usize = 100;
-    for (mut ring, mut completions) in rings() {
+    for mut ring in rings() {
         let name = rustix::net::SocketAddrUnix::new_unnamed();
         let listener = unix_socket();
         rustix::net::bind(&listener, &name).unwrap();
@@ -249,7 +248,7 @@ fn a_connect_that_is_on_its_way_is_cancelled() {
                 ring.flush();
             }
             ring.cancel(Token(round as u64));
-            let done = wait_for(&mut ring, &mut completions, 1);
+            let done = wait_for(&mut ring, 1);
             let was_cancelled = |(_, result): &(u64, i32)| CANCELLED_RESULTS.contains(result);
             assert!(done.iter().all(was_cancelled), "{done:?}");
         }
@@ -289,7 +288,7 @@ fn is_registered(registered: &Registered, buffer: &mut [u8]) -> bool {
 #[test]
 fn only_what_lies_in_registered_memory_goes_by_it() {
     const LENGTH: usize = 5000;
-    for (mut ring, _completions) in rings() {
+    for mut ring in rings() {
         if !trial::registered_buffers() {
             return eprintln!("left out: this kernel has no registered buffers");
         }
@@ -332,27 +331,27 @@ fn only_what_lies_in_registered_memory_goes_by_it() {
 #[test]
 fn nothing_is_begun_before_the_flush() {
     const LOOKS: usize = 1000;
-    for (mut ring, mut completions) in rings() {
-        wait_for_wake_up(&mut ring, &mut completions);
+    for mut ring in rings() {
+        wait_for_wake_up(&mut ring);
         let mut raw = Raw::new([opcode::Nop::new().build()]);
         let mut operation = raw.operation();
         // SAFETY: the operation outlives its completion, which is awaited below.
         let start = unsafe { ring.start(&mut operation, Token(1)) };
         assert_eq!(start, Start::Pending);
         for _ in 0..LOOKS {
-            assert!(completions.is_empty());
+            assert!(!ring.has_results());
             std::thread::yield_now();
         }
-        assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 0)]);
+        assert_eq!(wait_for(&mut ring, 1), [(1, 0)]);
     }
 }
 
 /// Consumes a wake-up that the creation of the ring may have left.
-fn wait_for_wake_up(ring: &mut Uring, completions: &mut UringCompletions) {
+fn wait_for_wake_up(ring: &mut Uring) {
     ring.waker().unwrap().wake();
     ring.wait(Some(TEST_TIMEOUT));
-    while !completions.is_empty() {
-        completions.reap(usize::MAX, &mut |_, _| {
+    while ring.has_results() {
+        ring.reap(usize::MAX, &mut |_, _| {
             unreachable!("nothing was submitted")
         });
         ring.wait(Some(Duration::ZERO));
@@ -373,7 +372,7 @@ fn flush(ring: &mut Uring) {
 #[test]
 fn a_chain_is_taken_whole() {
     let rings: Vec<_> = rings().into_iter().chain(rings()).collect();
-    for (mut ring, mut completions) in rings {
+    for mut ring in rings {
         let (reader, writer) = std::io::pipe().unwrap();
         let (later_reader, later_writer) = std::io::pipe().unwrap();
         let mut byte = 0_u8;
@@ -392,14 +391,14 @@ fn a_chain_is_taken_whole() {
         flush(&mut ring);
         assert_eq!(rustix::io::ioctl_fionread(&later_reader).unwrap(), 0);
         drop(writer);
-        assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 0)]);
+        assert_eq!(wait_for(&mut ring, 1), [(1, 0)]);
     }
 }
 
 #[test]
 fn flushed_operations_do_not_need_their_descriptor() {
     const ROUNDS: u64 = 50;
-    for (mut ring, mut completions) in rings() {
+    for mut ring in rings() {
         for round in 0..ROUNDS {
             let (reader, writer) = std::io::pipe().unwrap();
             let state = FdState::new();
@@ -416,7 +415,7 @@ fn flushed_operations_do_not_need_their_descriptor() {
             flush(&mut ring);
             drop(reader);
             ring.cancel(Token(round));
-            let done = wait_for(&mut ring, &mut completions, 1);
+            let done = wait_for(&mut ring, 1);
             assert_eq!(done.last(), Some(&(round, -libc::ECANCELED)));
             drop(writer);
         }

@@ -37,8 +37,7 @@ use crate::priorities::Priority;
 /// `IOSQE_URGENT`.
 const URGENT: Flags = Flags::from_bits_retain(1 << 7);
 
-/// The use of the flag by one ring. Both ends of the ring use it; the reaping end may be on another
-/// thread.
+/// The use of the flag by one ring.
 pub(super) struct UrgentEntries {
     /// The error of an entry that is refused for its flag.
     refusal: Errno,

@@ -20,9 +20,10 @@ pub(crate) mod timers;
 use std::sync::Arc;
 use std::time::Instant;
 
+use self::driver_cell::DriverCell;
 use self::operations::{CompletionSink, Operations, Woken};
 use self::timers::Timers;
-use crate::driver::{Completion, Completions, Token};
+use crate::driver::{Completion, Token};
 use crate::fiber::{Control, FiberRef, Started, end_park};
 
 /// Maximum number of completions collected at once: several batches of fibers, so that a flood of
@@ -30,8 +31,6 @@ use crate::fiber::{Control, FiberRef, Started, end_park};
 const COLLECTED_MAX: usize = 256;
 
 pub(crate) struct Reactor {
-    /// `None` when the worker has ended.
-    completions: Option<Box<dyn Completions>>,
     /// Completions that are being handed out; otherwise empty.
     arrived: Vec<(Token, Completion)>,
     operations: Operations,
@@ -54,9 +53,8 @@ enum Expiry {
 
 impl Reactor {
     /// Creates a reactor whose timers count from `origin`.
-    pub(crate) fn new(completions: Box<dyn Completions>, origin: Instant) -> Reactor {
+    pub(crate) fn new(origin: Instant) -> Reactor {
         Reactor {
-            completions: Some(completions),
             arrived: Vec::new(),
             operations: Operations::default(),
             timers: Timers::new(origin),
@@ -137,19 +135,17 @@ impl Reactor {
         self.timers.cancel(timer);
     }
 
-    /// Hands out the fibers that wait for operations which have completed, with `true` if they
-    /// resume first, and returns the number of completed operations. Fibers whose parks have ended
-    /// go to `unparked`, as they may have moved to other workers. Called by the owner.
+    /// Hands out the fibers that wait for operations which the driver has completed, with `true` if
+    /// they resume first, and returns the number of completed operations. Fibers whose parks have
+    /// ended go to `unparked`, as they may have moved to other workers.
     pub(crate) fn collect(
         &mut self,
+        driver: &DriverCell,
         mut resumed: impl FnMut(Started, bool),
         mut unparked: impl FnMut(Started, bool),
     ) -> u64 {
-        let Some(completions) = &mut self.completions else {
-            return 0;
-        };
         let arrived = &mut self.arrived;
-        completions.reap(COLLECTED_MAX, &mut |token, completion| {
+        driver.lock().reap(COLLECTED_MAX, &mut |token, completion| {
             arrived.push((token, completion))
         });
         // All prefetches first, so that the cache misses of thousands of fibers overlap.
@@ -177,11 +173,6 @@ impl Reactor {
             }
         }
         count
-    }
-
-    /// Drops the completions' end of the driver, as the owner has ended.
-    pub(crate) fn shut(&mut self) {
-        self.completions = None;
     }
 
     /// Returns `true` if a timer is pending.
@@ -257,11 +248,11 @@ impl Reactor {
         self.operations.is_empty() && self.timers.is_empty()
     }
 
+    /// Checks that the worker, which may have ended, has neither operations nor timers.
     #[cfg(test)]
-    pub(crate) fn assert_nothing_waits(&self) {
+    pub(crate) fn assert_nothing_waits(&self, has_ended: bool) {
         assert!(self.operations.is_empty(), "an operation is left");
         // A fiber that has moved does not reach a worker that has ended.
-        let has_ended = self.completions.is_none();
         assert!(has_ended || self.timers.is_empty(), "a timer is left");
     }
 }

@@ -4,7 +4,7 @@
 //! ```text
 //!   a fiber's call    -> driver, and the table of the reactor      [`calls`](super::calls)
 //!   between batches   -> flush, collect completions, expire timers
-//!   without work      -> close the reactor, wait in the driver, open the reactor
+//!   without work      -> wait in the driver
 //! ```
 
 use std::cell::RefCell;
@@ -13,21 +13,21 @@ use std::time::{Duration, Instant};
 use super::alerts::Alerts;
 use super::poll_schedule::PollSchedule;
 use super::queues::Queues;
-use crate::driver::{Driver, FLUSH_TIME_MAX, Pair, Token};
+use crate::driver::{Driver, FLUSH_TIME_MAX, Token};
 use crate::sched::reactor::Reactor;
 use crate::sched::reactor::driver_cell::DriverCell;
 
 pub(crate) struct Io {
     pub(super) driver: DriverCell,
-    /// Its operations, timers and fibers. Locked before the driver.
+    /// Its operations, timers and fibers. Borrowed before the driver.
     pub(super) reactor: RefCell<Reactor>,
     schedule: PollSchedule,
 }
 
 impl Io {
     /// Creates the part of the calling thread's worker, on which the driver was created.
-    pub(super) fn new((driver, completions): Pair) -> Io {
-        let reactor = RefCell::new(Reactor::new(completions, driver.now()));
+    pub(super) fn new(driver: Box<dyn Driver>) -> Io {
+        let reactor = RefCell::new(Reactor::new(driver.now()));
         Io {
             driver: DriverCell::new(driver),
             reactor,
@@ -86,6 +86,7 @@ impl Io {
     pub(super) fn poll(&self, queues: &Queues) {
         let mut reactor = self.reactor.borrow_mut();
         let count = reactor.collect(
+            &self.driver,
             |fiber, first| queues.make_ready_as(fiber, first),
             |fiber, first| queues.make_unparked_ready(fiber, first),
         );

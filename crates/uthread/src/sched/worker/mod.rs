@@ -82,7 +82,7 @@ use self::sharing::Sharing;
 use self::shutdown::Ending;
 use self::sleep::Sleep;
 use super::shared::{LocalEnds, Mail, Shared};
-use crate::driver::Pair;
+use crate::driver::Driver;
 use crate::driver::native::standard_error;
 use crate::fiber::{AnyContext, Started};
 use crate::pool::Pool;
@@ -123,10 +123,10 @@ impl Worker {
         index: usize,
         shared: Arc<Shared>,
         ends: LocalEnds,
-        driver: Pair,
+        driver: Box<dyn Driver>,
     ) -> std::io::Result<Worker> {
         let remote = Arc::clone(shared.remote(index));
-        remote.set_waker(Some(driver.0.waker()?));
+        remote.set_waker(Some(driver.waker()?));
         shared.shortage.add(shared.stacks.take_reserve()?);
         let queues = Queues::new(index, shared, ends);
         let tls = queues
@@ -159,10 +159,11 @@ impl Worker {
     }
 
     #[cfg(test)]
-    pub(crate) fn assert_nothing_waits(&self) {
+    pub(crate) fn assert_nothing_waits(&self, has_ended: bool) {
         // A fiber that has moved sends what it does not need any more.
         self.take_mail();
-        self.io.reactor.borrow_mut().assert_nothing_waits();
+        let reactor = self.io.reactor.borrow();
+        reactor.assert_nothing_waits(has_ended);
     }
 
     #[cfg(test)]
@@ -195,7 +196,6 @@ impl Worker {
         self.queues.remote.ready.take_back();
         self.queues.remote.set_waker(None);
         self.queues.remote.inbox().close();
-        self.io.reactor.borrow_mut().shut();
         self.fibers.leave();
         if let Some(stack) = self.queues.shared.shortage.remove() {
             self.queues.shared.stacks.give_larger(stack);

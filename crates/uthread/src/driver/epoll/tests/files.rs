@@ -31,12 +31,12 @@ fn direct_io_is_left_to_threads_that_may_block() {
             buffer: &mut buffer,
             offset: Some(0),
         };
-        let mut both = Both::new();
-        let attempted = file::try_file(&mut read, &mut both.driver.core.operations().interests);
+        let mut driver = new().unwrap();
+        let attempted = file::try_file(&mut read, &mut driver.core.operations().interests);
         assert_eq!(matches!(attempted, Attempt::Blocks(0)), blocks);
         assert_eq!(matches!(attempted, Attempt::Done(Ok(9))), !blocks);
         if blocks {
-            assert_eq!(both.perform(Operation::File(read), || ()), 9);
+            assert_eq!(driver.perform(Operation::File(read), || ()), 9);
         }
     }
 }

@@ -4,11 +4,11 @@ use std::io::Read;
 
 use super::*;
 
-impl Both {
+impl Epoll {
     /// Starts a send. Returns its result if it does not gather.
     fn start_send(&mut self, operation: &mut Operation<'_>, token: u64) -> Option<i32> {
         // SAFETY: the test keeps the operation until its completion.
-        match unsafe { self.driver.start(operation, Token(token)) } {
+        match unsafe { self.start(operation, Token(token)) } {
             Start::Done(result) => Some(in_one(result)),
             Start::Pending => None,
             Start::Full => panic!("the driver has room"),
@@ -18,7 +18,7 @@ impl Both {
     /// Returns the results that are there, with their tokens.
     fn reap_all(&mut self) -> Vec<(Token, i32)> {
         let mut results = Vec::new();
-        self.completions.reap(usize::MAX, &mut |token, completion| {
+        self.reap(usize::MAX, &mut |token, completion| {
             results.push((token, completion.result));
         });
         results
@@ -36,25 +36,25 @@ fn send_of<'a>(to: &'a Watchable, buffer: &'a [u8]) -> Operation<'a> {
 #[test]
 fn short_sends_gather_until_the_flush() {
     const SENDS: u64 = 8;
-    let mut both = Both::new();
+    let mut driver = new().unwrap();
     let (ours, mut peer) = Watchable::pair();
     let long = [7; 5000];
-    let direct = both.start_send(&mut send_of(&ours, b"direct"), 0);
+    let direct = driver.start_send(&mut send_of(&ours, b"direct"), 0);
     assert_eq!(direct, Some(6));
-    assert_eq!(both.driver.flush_within(), None);
+    assert_eq!(driver.flush_within(), None);
 
-    both.driver.send_batcher = SendBatcher::gathering();
+    driver.send_batcher = SendBatcher::gathering();
     let mut sends: Vec<_> = (0..SENDS).map(|_| send_of(&ours, b"gathered")).collect();
     for (token, send) in (0..).zip(&mut sends) {
-        assert_eq!(both.start_send(send, token), None);
+        assert_eq!(driver.start_send(send, token), None);
     }
-    let direct = both.start_send(&mut send_of(&ours, &long), SENDS);
+    let direct = driver.start_send(&mut send_of(&ours, &long), SENDS);
     assert_eq!(direct, Some(5000), "a long one does not gather");
-    assert!(both.driver.flush_within().is_some());
-    assert_eq!(both.reap_all(), []);
-    both.driver.flush();
+    assert!(driver.flush_within().is_some());
+    assert_eq!(driver.reap_all(), []);
+    driver.flush();
     let results: Vec<_> = (0..SENDS).map(|token| (Token(token), 8)).collect();
-    assert_eq!(both.reap_all(), results);
+    assert_eq!(driver.reap_all(), results);
 
     drop(ours);
     let mut received = Vec::new();

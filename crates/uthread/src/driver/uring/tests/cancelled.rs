@@ -48,19 +48,15 @@ impl Receiving {
 }
 
 /// Waits for `count` completions, and then until the ring has nothing to cancel.
-pub(super) fn settle(
-    ring: &mut Uring,
-    completions: &mut UringCompletions,
-    count: usize,
-) -> Vec<(u64, i32)> {
-    let done = wait_for(ring, completions, count);
+pub(super) fn settle(ring: &mut Uring, count: usize) -> Vec<(u64, i32)> {
+    let done = wait_for(ring, count);
     let deadline = Instant::now() + TEST_TIMEOUT;
     let cancellations = Arc::clone(&ring.ring);
     let cancellations = &cancellations.cancellations;
     while !cancellations.is_settled() || cancellations.next(Instant::now).is_some() {
         assert!(Instant::now() < deadline, "a cancellation is left");
         ring.wait(Some(Duration::from_millis(1)));
-        completions.reap(usize::MAX, &mut |_, _| panic!("there is no other"));
+        ring.reap(usize::MAX, &mut |_, _| panic!("there is no other"));
     }
     done
 }
@@ -68,12 +64,12 @@ pub(super) fn settle(
 #[test]
 fn nothing_is_left_of_a_cancelled_receive() {
     for (times, flushed) in [(1, false), (2, false), (3, true)] {
-        for (mut ring, mut completions) in rings() {
+        for mut ring in rings() {
             let receiving = Receiving::new();
             for token in 0..8 {
                 let (token, mut buffer) = (Token(token), [0; 8]);
                 let mut operation = receiving.operation(&mut buffer);
-                // Waits for an event after some receives, if only the worker reaps.
+                // Waits for an event after some receives, if the ring has connections.
                 // SAFETY: its completion is awaited below.
                 let start = unsafe { ring.start(&mut operation, token) };
                 assert_eq!(start, Start::Pending);
@@ -81,7 +77,7 @@ fn nothing_is_left_of_a_cancelled_receive() {
                     ring.flush();
                 }
                 (0..times).for_each(|_| ring.cancel(token));
-                let done = settle(&mut ring, &mut completions, 1);
+                let done = settle(&mut ring, 1);
                 assert_eq!(done, [(token.0, -libc::ECANCELED)]);
             }
         }
@@ -91,7 +87,7 @@ fn nothing_is_left_of_a_cancelled_receive() {
 /// Cancels a receive whose event has occurred and was not taken.
 #[test]
 fn nothing_is_left_of_a_receive_that_is_cancelled_as_its_event_comes() {
-    for (mut ring, mut completions) in rings_with_connections() {
+    for mut ring in rings_with_connections() {
         let receiving = Receiving::new();
         receiving.age();
         let mut buffer = [0; 8];
@@ -102,12 +98,12 @@ fn nothing_is_left_of_a_receive_that_is_cancelled_as_its_event_comes() {
         ring.wait(Some(Duration::ZERO));
         (&receiving.theirs).write_all(b"x").unwrap();
         let deadline = Instant::now() + TEST_TIMEOUT;
-        while completions.is_empty() {
+        while !ring.has_results() {
             assert!(Instant::now() < deadline, "no event comes");
             ring.wait(Some(Duration::from_millis(1)));
         }
         (0..2).for_each(|_| ring.cancel(Token(1)));
-        let done = settle(&mut ring, &mut completions, 1);
+        let done = settle(&mut ring, 1);
         assert_eq!(done, [(1, -libc::ECANCELED)]);
         assert_eq!(buffer, [0; 8]);
     }
@@ -115,8 +111,8 @@ fn nothing_is_left_of_a_receive_that_is_cancelled_as_its_event_comes() {
 
 #[test]
 fn receives_that_wait_for_a_poll_get_what_comes_in_their_order() {
-    // The reaping end receives the data, for each receive in turn.
-    for (mut ring, mut completions) in rings_with_connections() {
+    // Taking the event receives the data, for each receive in turn.
+    for mut ring in rings_with_connections() {
         let receiving = Receiving::new();
         receiving.age();
         let mut buffers = [[0; 3]; 3];
@@ -129,10 +125,10 @@ fn receives_that_wait_for_a_poll_get_what_comes_in_their_order() {
         }
         let before = ring.counts().enters;
         (&receiving.theirs).write_all(b"onetwo").unwrap();
-        let done = wait_for(&mut ring, &mut completions, 2);
+        let done = wait_for(&mut ring, 2);
         assert_eq!(done, [(1, 3), (2, 3)]);
         (&receiving.theirs).write_all(b"x").unwrap();
-        assert_eq!(wait_for(&mut ring, &mut completions, 1), [(3, 1)]);
+        assert_eq!(wait_for(&mut ring, 1), [(3, 1)]);
         assert!(ring.counts().enters > before);
         assert_eq!(buffers, [*b"one", *b"two", [b'x', 0, 0]]);
         // The last one returned fewer bytes than requested: the next waits without a system call.
@@ -143,7 +139,7 @@ fn receives_that_wait_for_a_poll_get_what_comes_in_their_order() {
         let start = unsafe { ring.start(&mut operation, Token(4)) };
         assert_eq!((start, ring.counts().enters), (Start::Pending, before));
         ring.cancel(Token(4));
-        let done = settle(&mut ring, &mut completions, 1);
+        let done = settle(&mut ring, 1);
         assert_eq!(done, [(4, -libc::ECANCELED)]);
     }
 }
@@ -151,7 +147,7 @@ fn receives_that_wait_for_a_poll_get_what_comes_in_their_order() {
 #[test]
 fn receives_that_cannot_wait_for_events_go_by_requests() {
     // A limit of the kernel, such as `fs.epoll.max_user_watches`, may prevent the registration.
-    for (mut ring, mut completions) in rings_with_connections() {
+    for mut ring in rings_with_connections() {
         let receiving = Receiving::new();
         receiving.age();
         receiving.state.set_impossible();
@@ -165,14 +161,14 @@ fn receives_that_cannot_wait_for_events_go_by_requests() {
         );
         ring.flush();
         (&receiving.theirs).write_all(b"three").unwrap();
-        assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 5)]);
+        assert_eq!(wait_for(&mut ring, 1), [(1, 5)]);
     }
 }
 
 #[test]
 fn events_come_whether_the_worker_flushes_or_sleeps() {
     // A busy worker takes the events itself; one that sleeps is woken by them.
-    for (mut ring, mut completions) in rings_with_connections() {
+    for mut ring in rings_with_connections() {
         let receiving = [(); 3].map(|()| Receiving::new());
         receiving.iter().for_each(Receiving::age);
         for round in 0..40_u64 {
@@ -198,7 +194,7 @@ fn events_come_whether_the_worker_flushes_or_sleeps() {
                 if round % 5 == 0 {
                     ring.flush();
                 }
-                done.extend(wait_for(&mut ring, &mut completions, part.len()));
+                done.extend(wait_for(&mut ring, part.len()));
             }
             done.sort_unstable();
             assert_eq!(done, [(1, 3), (2, 3), (3, 3)]);
@@ -207,8 +203,8 @@ fn events_come_whether_the_worker_flushes_or_sleeps() {
 }
 
 /// Sleeps for a long time until `is_over`.
-fn sleep_until(ring: &mut Uring, mut is_over: impl FnMut() -> bool) {
-    while !is_over() {
+fn sleep_until(ring: &mut Uring, mut is_over: impl FnMut(&mut Uring) -> bool) {
+    while !is_over(ring) {
         let begin = Instant::now();
         ring.wait(Some(TEST_TIMEOUT));
         assert!(
@@ -221,7 +217,7 @@ fn sleep_until(ring: &mut Uring, mut is_over: impl FnMut() -> bool) {
 #[test]
 fn completions_and_wake_ups_end_a_sleep_for_events() {
     // While a receive waits for an event, the worker sleeps in the epoll instance.
-    for (mut ring, mut completions) in rings_with_connections() {
+    for mut ring in rings_with_connections() {
         let receiving = Receiving::new();
         receiving.age();
         let (reader, mut writer) = std::io::pipe().unwrap();
@@ -259,8 +255,8 @@ fn completions_and_wake_ups_end_a_sleep_for_events() {
                         waker.wake();
                     });
                 }
-                sleep_until(&mut ring, || {
-                    is_woken |= completions.reap(usize::MAX, &mut |token, completion| {
+                sleep_until(&mut ring, |ring| {
+                    is_woken |= ring.reap(usize::MAX, &mut |token, completion| {
                         done.push((token.0, completion.result));
                     });
                     is_woken && !done.is_empty()
@@ -269,7 +265,7 @@ fn completions_and_wake_ups_end_a_sleep_for_events() {
             assert_eq!(done, [(2, 1)]);
         }
         ring.cancel(Token(1));
-        let done = settle(&mut ring, &mut completions, 1);
+        let done = settle(&mut ring, 1);
         assert_eq!(done, [(1, -libc::ECANCELED)]);
     }
 }
@@ -277,7 +273,7 @@ fn completions_and_wake_ups_end_a_sleep_for_events() {
 #[test]
 fn nothing_is_left_of_cancelled_requests_of_several_entries_or_completions() {
     for times in [1, 2] {
-        for (mut ring, mut completions) in rings() {
+        for mut ring in rings() {
             let (reader, _writer) = std::io::pipe().unwrap();
             let state = FdState::new();
             let mut poll = Operation::Multishot(MultishotOperation::Poll {
@@ -300,7 +296,7 @@ fn nothing_is_left_of_cancelled_requests_of_several_entries_or_completions() {
             for token in [1, 2].repeat(times) {
                 ring.cancel(Token(token));
             }
-            let mut done = settle(&mut ring, &mut completions, 2);
+            let mut done = settle(&mut ring, 2);
             done.sort_unstable();
             assert_eq!(done, [(1, -libc::ECANCELED), (2, -libc::ECANCELED)]);
         }

@@ -77,7 +77,7 @@ fn reads_and_writes_carry_the_priority_to_the_disk() {
 fn chains_stay_together_whatever_their_priorities_are() {
     let fails = || opcode::Read::new(Fd(-1), std::ptr::null_mut(), 0).build();
     let nop = || opcode::Nop::new().build();
-    for (mut ring, mut completions) in rings() {
+    for mut ring in rings() {
         for seed in 0..20 {
             let mut random = fastrand::Rng::with_seed(seed);
             let chain = |_| {
@@ -96,7 +96,7 @@ fn chains_stay_together_whatever_their_priorities_are() {
                 assert_eq!(start, Start::Pending);
             }
             ring.set_priority(Priority::Normal);
-            wait_for(&mut ring, &mut completions, operations.len());
+            wait_for(&mut ring, operations.len());
             drop(operations);
             for raw in raws {
                 match &raw.requests[..] {

@@ -19,19 +19,18 @@ const HUNG_UP: i32 = libc::POLLHUP as i32;
 
 /// Returns a ring that uses the flag, whether the kernel accepts it or not. `None` if this machine
 /// has no rings, or none with kernel polling.
-fn ring_with_flag(moves: bool) -> Option<(Uring, UringCompletions)> {
+fn ring_with_flag() -> Option<Uring> {
     if rings().is_empty() {
         return None;
     }
-    let options = Options { moves, ..POLLED };
-    let (io, mode, refusal) = setup::ring_for(options).unwrap();
+    let (io, mode, refusal) = setup::ring_for(POLLED).unwrap();
     if let Some(refusal) = refusal {
         eprintln!("left out: no kernel polling: {refusal}");
         return None;
     }
     // A kernel that does not have the flag refuses it by this error.
     let urgent = UrgentEntries::refused_by(Errno::INVAL);
-    Some(assemble(options, (io, mode, None), Some(urgent)).unwrap())
+    Some(assemble(POLLED, (io, mode, None), Some(urgent)).unwrap())
 }
 
 fn urgent(ring: &Uring) -> &UrgentEntries {
@@ -52,18 +51,18 @@ unsafe fn start(ring: &mut Uring, operation: &mut Operation<'_>, token: u64) {
 }
 
 /// Returns the result of a request with the flag that does nothing.
-fn result_of_flag(ring: &mut Uring, completions: &mut UringCompletions) -> i32 {
+fn result_of_flag(ring: &mut Uring) -> i32 {
     let mut raw = Raw::new([opcode::Nop::new().build().flags(FLAG)]);
     let mut operation = raw.operation();
     // SAFETY: the operation outlives its completion, which is awaited below.
     unsafe { start(ring, &mut operation, 1) };
-    wait_for(ring, completions, 1)[0].1
+    wait_for(ring, 1)[0].1
 }
 
 #[test]
 fn only_rings_with_kernel_polling_use_the_flag_and_only_where_it_is_accepted() {
-    for (mut ring, mut completions) in rings() {
-        let result = result_of_flag(&mut ring, &mut completions);
+    for mut ring in rings() {
+        let result = result_of_flag(&mut ring);
         let known = [0, -libc::EINVAL, -libc::EPERM];
         assert!(known.contains(&result), "{result}");
         let may_use = ring.ring.io.params().is_setup_sqpoll() && result == 0;
@@ -80,28 +79,28 @@ fn only_rings_with_kernel_polling_use_the_flag_and_only_where_it_is_accepted() {
 #[test]
 fn raw_requests_are_neither_marked_nor_submitted_again() {
     // The flags of raw requests belong to the program, and so do their errors.
-    let Some((mut ring, mut completions)) = ring_with_flag(false) else {
+    let Some(mut ring) = ring_with_flag() else {
         return;
     };
     let mut raw = Raw::new([opcode::Nop::new().build()]);
     let mut operation = raw.operation();
     // SAFETY: the operation outlives its completion, which is awaited below.
     unsafe { start(&mut ring, &mut operation, 1) };
-    assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 0)]);
-    let is_refused = result_of_flag(&mut ring, &mut completions) != 0;
+    assert_eq!(wait_for(&mut ring, 1), [(1, 0)]);
+    let is_refused = result_of_flag(&mut ring) != 0;
     assert!(urgent(&ring).is_used(), "no operation was refused");
-    assert_eq!(is_refused, refuses(&mut ring, &mut completions));
+    assert_eq!(is_refused, refuses(&mut ring));
 }
 
 /// Returns `true` if the flag of an operation is refused. The operation completes in any case.
-fn refuses(ring: &mut Uring, completions: &mut UringCompletions) -> bool {
+fn refuses(ring: &mut Uring) -> bool {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(writer);
     let state = FdState::new();
     let mut operation = poll(&reader, &state);
     // SAFETY: the operation outlives its completion, which is awaited below.
     unsafe { start(ring, &mut operation, 1) };
-    assert_eq!(wait_for(ring, completions, 1), [(1, HUNG_UP)]);
+    assert_eq!(wait_for(ring, 1), [(1, HUNG_UP)]);
     !urgent(ring).is_used()
 }
 
@@ -122,7 +121,7 @@ fn descriptor<'a>(file: &'a impl AsFd, state: &'a FdState) -> Descriptor<'a> {
 #[test]
 fn multishot_operations_are_not_marked() {
     // A multishot operation lives until the flush only, so that it cannot be submitted again.
-    let Some((mut ring, mut completions)) = ring_with_flag(false) else {
+    let Some(mut ring) = ring_with_flag() else {
         return;
     };
     let (reader, _writer) = std::io::pipe().unwrap();
@@ -135,14 +134,14 @@ fn multishot_operations_are_not_marked() {
     unsafe { start(&mut ring, &mut operation, 1) };
     flush(&mut ring);
     ring.cancel(Token(1));
-    let done = settle(&mut ring, &mut completions, 1);
+    let done = settle(&mut ring, 1);
     assert_eq!(done, [(1, -libc::ECANCELED)]);
     assert!(urgent(&ring).is_used(), "nothing was refused");
 }
 
 #[test]
 fn operations_on_sockets_and_files_complete_though_their_flag_is_refused() {
-    let Some((mut ring, mut completions)) = ring_with_flag(false) else {
+    let Some(mut ring) = ring_with_flag() else {
         return;
     };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -189,7 +188,7 @@ fn operations_on_sockets_and_files_complete_though_their_flag_is_refused() {
         // SAFETY: the operation outlives its completion, which is awaited below.
         unsafe { start(&mut ring, operation, token) };
     }
-    let mut done = wait_for(&mut ring, &mut completions, operations.len());
+    let mut done = wait_for(&mut ring, operations.len());
     done.sort_unstable();
     let (_, accepted) = done.remove(0);
     assert!(accepted > 0, "a descriptor: {accepted}");
@@ -206,7 +205,7 @@ fn operations_on_sockets_and_files_complete_though_their_flag_is_refused() {
     file.read_to_end(&mut stored).unwrap();
     assert_eq!(stored, *b"\0\0\0\0data");
     let is_refused = !urgent(&ring).is_used();
-    assert_eq!(result_of_flag(&mut ring, &mut completions) != 0, is_refused);
+    assert_eq!(result_of_flag(&mut ring) != 0, is_refused);
     assert!(!urgent(&ring).is_any_refused(), "all is submitted");
 }
 
@@ -232,7 +231,7 @@ fn a_refused_operation_can_be_cancelled_at_any_time() {
         Moment::Resubmitted,
     ];
     for moment in moments {
-        let Some((mut ring, mut completions)) = ring_with_flag(false) else {
+        let Some(mut ring) = ring_with_flag() else {
             return;
         };
         let (reader, _writer) = std::io::pipe().unwrap();
@@ -244,21 +243,18 @@ fn a_refused_operation_can_be_cancelled_at_any_time() {
             flush(&mut ring);
         }
         if moment >= Moment::Reaped {
-            let mut reap = || {
-                completions.reap(usize::MAX, &mut |_, completion| {
-                    panic!("{completion:?}, though it has to wait")
-                })
-            };
             let end = Instant::now() + REFUSAL_TIME;
             while urgent(&ring).is_used() && Instant::now() < end {
-                reap();
+                ring.reap(usize::MAX, &mut |_, completion| {
+                    panic!("{completion:?}, though it has to wait")
+                });
             }
         }
         if moment == Moment::Resubmitted {
             flush(&mut ring);
         }
         ring.cancel(Token(1));
-        let done = settle(&mut ring, &mut completions, 1);
+        let done = settle(&mut ring, 1);
         assert_eq!(done, [(1, -libc::ECANCELED)], "{moment:?}");
         assert!(!urgent(&ring).is_any_refused(), "{moment:?}");
     }
@@ -270,7 +266,7 @@ fn a_refused_operation_can_be_cancelled_at_any_time() {
 fn each_of_many_operations_completes_once() {
     const COUNT: usize = 600;
     for seed in 0..20 {
-        let Some((mut ring, mut completions)) = ring_with_flag(false) else {
+        let Some(mut ring) = ring_with_flag() else {
             return;
         };
         let mut random = fastrand::Rng::with_seed(seed);
@@ -288,7 +284,7 @@ fn each_of_many_operations_completes_once() {
             // SAFETY: all operations outlive the completions that are awaited below.
             while unsafe { ring.start(operation, Token(index as u64)) } == Start::Full {
                 ring.flush();
-                completions.reap(usize::MAX, &mut |token, completion| {
+                ring.reap(usize::MAX, &mut |token, completion| {
                     done.push((token.0, completion.result));
                 });
             }
@@ -308,7 +304,7 @@ fn each_of_many_operations_completes_once() {
             }
         }
         let left = COUNT - done.len();
-        done.extend(settle(&mut ring, &mut completions, left));
+        done.extend(settle(&mut ring, left));
         done.sort_unstable();
         let result = |is_ready: &bool| if *is_ready { HUNG_UP } else { -libc::ECANCELED };
         let expected = (0..).zip(is_ready.iter().map(result));
@@ -316,48 +312,12 @@ fn each_of_many_operations_completes_once() {
     }
 }
 
-/// Lets the other thread reap the refusals, so that the worker resubmits what it has not reaped.
-#[test]
-fn refused_operations_are_resubmitted_though_another_thread_reaps() {
-    const COUNT: usize = 100;
-    let Some((mut ring, mut completions)) = ring_with_flag(true) else {
-        return;
-    };
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(writer);
-    let state = FdState::new();
-    let mut operations = Vec::from_iter((0..COUNT).map(|_| poll(&reader, &state)));
-    for (operation, token) in operations.iter_mut().zip(0..) {
-        // SAFETY: the operation outlives its completion, which is awaited below.
-        unsafe { start(&mut ring, operation, token) };
-    }
-    let deadline = Instant::now() + TEST_TIMEOUT;
-    std::thread::scope(|scope| {
-        let thief = scope.spawn(move || {
-            let mut count = 0;
-            while count < COUNT && Instant::now() < deadline {
-                completions.reap(usize::MAX, &mut |_, completion| {
-                    assert_eq!(completion.result, HUNG_UP);
-                    count += 1;
-                });
-            }
-            count
-        });
-        while !thief.is_finished() {
-            if ring.flush_within().is_some() {
-                ring.flush();
-            }
-        }
-        assert_eq!(thief.join().unwrap(), COUNT);
-    });
-}
-
 #[test]
 fn a_flag_that_is_refused_is_used_again_once_a_test_succeeds() {
-    let Some((mut ring, mut completions)) = ring_with_flag(false) else {
+    let Some(mut ring) = ring_with_flag() else {
         return;
     };
-    if !refuses(&mut ring, &mut completions) {
+    if !refuses(&mut ring) {
         return eprintln!("left out: the kernel does not refuse the flag");
     }
     urgent(&ring).on_test(-libc::EINVAL);
