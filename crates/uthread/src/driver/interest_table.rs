@@ -9,8 +9,7 @@
 //! If nothing has waited for several events of a descriptor, as a fiber of another worker uses it
 //! now, the kernel reports no more of them until something waits again.
 
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::Arc;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::event::PollFlags;
@@ -31,7 +30,7 @@ const EVERYTHING: EventFlags = EventFlags::IN
 pub(super) struct InterestTable<O> {
     /// Marks the states of the descriptors that are registered here.
     id: u32,
-    epoll: Arc<OwnedFd>,
+    epoll: OwnedFd,
     /// Indexed by descriptor. Bounded by the limit of open files.
     files: Vec<Readiness<O>>,
     /// Number of waiting operations. Bounded by the number of fibers.
@@ -43,7 +42,7 @@ pub(super) struct InterestTable<O> {
 }
 
 impl<O> InterestTable<O> {
-    pub(super) fn new(epoll: Arc<OwnedFd>) -> InterestTable<O> {
+    pub(super) fn new(epoll: OwnedFd) -> InterestTable<O> {
         // Relaxed: the number only has to be unique. It is neither zero nor the maximum, as no
         // program creates billions.
         static NEXT_ID: AtomicU32 = AtomicU32::new(1);
@@ -55,6 +54,11 @@ impl<O> InterestTable<O> {
             orphans: Vec::new(),
             latest: TokenMap::default(),
         }
+    }
+
+    /// Returns the epoll instance.
+    pub(super) fn epoll(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
     }
 
     /// Registers a descriptor. Returns `false` for a file that is always ready.
@@ -192,7 +196,6 @@ pub(super) fn on_event<T, O>(
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
     use std::ptr::NonNull;
     use std::time::Duration;
@@ -205,7 +208,7 @@ mod tests {
 
     /// Returns a table in which this end of a connection is registered.
     fn table_with(ours: &UnixStream) -> InterestTable<()> {
-        let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC).unwrap());
+        let epoll = epoll::create(CreateFlags::CLOEXEC).unwrap();
         let mut table = InterestTable::new(epoll);
         let descriptor = Descriptor {
             fd: ours.as_fd(),
@@ -226,8 +229,8 @@ mod tests {
     /// Takes the events that have occurred, and returns the number of those, and of the operations
     /// that they concern.
     fn take_events(table: &mut InterestTable<()>) -> (usize, usize) {
-        let (epoll, mut events, mut ended) = (Arc::clone(&table.epoll), Events::new(), 0);
-        let events = events.wait(epoll.as_fd(), Some(Duration::ZERO), EVENTS_MAX);
+        let (mut events, mut ended) = (Events::new(), 0);
+        let events = events.wait(table.epoll(), Some(Duration::ZERO), EVENTS_MAX);
         for event in &*events {
             let event = (event.data.u64() as RawFd, event.flags);
             on_event(table, |table| table, event, |_, _| ended += 1);

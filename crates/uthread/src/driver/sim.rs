@@ -53,7 +53,6 @@ unsafe impl Send for Sim {}
 #[derive(Clone, Default)]
 pub(crate) struct Arrivals {
     queue: Arc<Mutex<VecDeque<Arrival>>>,
-    cancellations: Arc<Cancellations>,
 }
 
 enum Arrival {
@@ -70,6 +69,7 @@ pub(crate) struct Kernel {
     /// The priority of the operations that are started.
     priority: Priority,
     in_flight: Vec<Flight>,
+    cancellations: Cancellations,
     counts: Counts,
 }
 
@@ -148,24 +148,23 @@ impl WaitView {
             .iter()
             .filter_map(|flight| flight.due)
             .min();
-        let cancellations = &self.arrivals.cancellations;
         let now = self.origin + clock;
-        let cancellation = cancellations.next(|| now).map(|pause| clock + pause);
+        let cancellation = kernel.cancellations.next(|| now);
+        let cancellation = cancellation.map(|pause| clock + pause);
         completion.into_iter().chain(cancellation).min()
     }
 
     /// Returns `true` if every cancelled operation is known to have ended. Otherwise the worker
     /// does not sleep for long.
     pub(crate) fn has_settled_cancellations(&self) -> bool {
-        self.arrivals.cancellations.is_settled()
+        self.kernel.borrow().cancellations.is_settled()
     }
 }
 
 impl Kernel {
     fn flush(&mut self, world: &mut World, arrivals: &Arrivals) {
-        let Arrivals { cancellations, .. } = arrivals;
         let now = world.now();
-        if !self.submitted.is_empty() || cancellations.next(|| now) == Some(Duration::ZERO) {
+        if !self.submitted.is_empty() || self.cancellations.next(|| now) == Some(Duration::ZERO) {
             self.counts.enters += 1;
         }
         world.flushes += u64::from(!self.submitted.is_empty());
@@ -186,9 +185,9 @@ impl Kernel {
             flight.due = flight.ends.then(|| world.clock + world.latency());
             self.in_flight.push(flight);
         }
-        while let Some(Target::Operation(token)) = cancellations.take(|| now) {
+        while let Some(Target::Operation(token)) = self.cancellations.take(|| now) {
             let result = self.cancel(token, world);
-            cancellations.on_answer(token, result, now);
+            self.cancellations.on_answer(token, result, now);
         }
         while let Some(index) = self.choose_due(world) {
             let flight = &mut self.in_flight[index];
@@ -407,10 +406,9 @@ impl Driver for Sim {
     }
 
     fn cancel(&mut self, target: Token) {
-        let Arrivals { cancellations, .. } = &self.arrivals;
         let mut kernel = self.kernel.borrow_mut();
         if !kernel.end_wait(target, &self.arrivals) {
-            cancellations.cancel(target);
+            kernel.cancellations.cancel(target);
         }
     }
 
@@ -445,7 +443,7 @@ impl Driver for Sim {
             match arrival {
                 Arrival::Completion(token, completion) => {
                     if !completion.more {
-                        self.arrivals.cancellations.on_end(token);
+                        self.kernel.borrow_mut().cancellations.on_end(token);
                     }
                     complete(token, completion);
                 }

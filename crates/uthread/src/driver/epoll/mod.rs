@@ -14,9 +14,9 @@ mod returned;
 pub(crate) mod probe;
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
@@ -32,7 +32,6 @@ use super::readiness::{Interest, Waiting};
 use super::send_batcher::SendBatcher;
 use super::token_map::TokenMap;
 use super::{Completion, Counts, Driver, Start, Token, Wake, in_one};
-use crate::atomic::lock;
 use crate::driver::events::{self, EVENTS_MAX, Events};
 use crate::driver::interest_table::{self, InterestTable};
 use crate::op::fs::FileOperation;
@@ -61,7 +60,7 @@ const WAKE_UP: u64 = u64::MAX;
 
 /// The driver of one worker.
 pub(crate) struct Epoll {
-    core: Arc<Core>,
+    operations: Operations,
     gathered: ByPriority<Waiting<Operation<'static>>>,
     /// The priority of the operations that are started.
     priority: Priority,
@@ -71,14 +70,7 @@ pub(crate) struct Epoll {
     send_batcher: SendBatcher,
 }
 
-/// The state that the pool's threads share.
-struct Core {
-    epoll: Arc<OwnedFd>,
-    operations: Mutex<Operations>,
-    returned: Returned<(Token, i32)>,
-    eventfd: Eventfd,
-}
-
+/// The operations that were tried.
 struct Operations {
     interests: InterestTable<Operation<'static>>,
     /// The priority of what is passed to the pool. An operation that has waited for an event is
@@ -86,12 +78,19 @@ struct Operations {
     priority: Priority,
     /// Operations passed to the pool.
     pooled: TokenMap<Ticket>,
+    shared: Arc<Shared>,
     /// Results not yet reaped. Bounded by the number of fibers.
     done: VecDeque<(Token, i32)>,
     /// `true` if a wake-up was not reaped yet.
     woken: bool,
     /// Number of attempts.
     attempts: u64,
+}
+
+/// The state that the pool's threads share.
+struct Shared {
+    returned: Returned<(Token, i32)>,
+    eventfd: Eventfd,
 }
 
 /// The progress of an operation.
@@ -112,23 +111,22 @@ pub(crate) fn make() -> io::Result<Box<dyn Driver>> {
 
 fn new() -> io::Result<Epoll> {
     let eventfd = Eventfd::new()?;
-    let epoll = Arc::new(standard::avoid(epoll::create(CreateFlags::CLOEXEC)?)?);
+    let epoll = standard::avoid(epoll::create(CreateFlags::CLOEXEC)?)?;
     events::listen(epoll.as_fd(), eventfd.as_fd(), WAKE_UP)?;
-    let core = Arc::new(Core {
-        epoll: Arc::clone(&epoll),
-        operations: Mutex::new(Operations {
+    let shared = Shared {
+        returned: Returned::default(),
+        eventfd,
+    };
+    Ok(Epoll {
+        operations: Operations {
             interests: InterestTable::new(epoll),
             priority: Priority::Normal,
             pooled: TokenMap::default(),
+            shared: Arc::new(shared),
             done: VecDeque::new(),
             woken: false,
             attempts: 0,
-        }),
-        returned: Returned::default(),
-        eventfd,
-    });
-    Ok(Epoll {
-        core,
+        },
         gathered: ByPriority::default(),
         priority: Priority::Normal,
         counts: Counts::default(),
@@ -143,12 +141,11 @@ impl Epoll {
         if self.gathered.is_empty() {
             return;
         }
-        let mut operations = self.core.operations();
         for (priority, waiting) in self.gathered.drain() {
-            operations.priority = priority;
-            self.core.proceed(&mut operations, waiting);
+            self.operations.priority = priority;
+            self.operations.proceed(waiting);
         }
-        operations.priority = Priority::Normal;
+        self.operations.priority = Priority::Normal;
     }
 
     /// Keeps an operation until the next flush.
@@ -171,10 +168,25 @@ impl Epoll {
         Start::Pending
     }
 
+    /// Polls for events, waiting at most `timeout` for the first, and advances the operations that
+    /// they concern.
     fn look(&mut self, timeout: Option<Duration>) {
         self.blind_waits = 0;
         self.counts.enters += 1;
-        self.core.look(timeout);
+        let operations = &mut self.operations;
+        let mut events = Events::new();
+        for event in events.wait(operations.interests.epoll(), timeout, EVENTS_MAX) {
+            let (data, flags) = (event.data.u64(), event.flags);
+            match data {
+                WAKE_UP => operations.woken = true,
+                fd => interest_table::on_event(
+                    operations,
+                    |operations| &mut operations.interests,
+                    (fd as RawFd, flags),
+                    Operations::proceed,
+                ),
+            }
+        }
     }
 }
 
@@ -189,12 +201,12 @@ impl Driver for Epoll {
     }
 
     fn waker(&self) -> io::Result<Box<dyn Wake>> {
-        Ok(Box::new(self.core.eventfd.try_clone()?))
+        Ok(Box::new(self.operations.shared.eventfd.try_clone()?))
     }
 
     fn counts(&self) -> Counts {
         Counts {
-            enters: self.counts.enters + self.core.operations().attempts,
+            enters: self.counts.enters + self.operations.attempts,
             ..self.counts
         }
     }
@@ -210,17 +222,14 @@ impl Driver for Epoll {
             // SAFETY: the caller keeps the operation in place until its completion.
             return unsafe { self.gather(operation, token) };
         }
-        let mut operations = self.core.operations();
+        let operations = &mut self.operations;
         let progress = match operation {
             Operation::Socket(SocketOperation::Receive(call)) => operations.attempt(call),
             Operation::Socket(SocketOperation::Send(call)) => operations.attempt(call),
             Operation::Socket(SocketOperation::ReceiveMessage(call)) => operations.attempt(call),
             Operation::Socket(SocketOperation::SendMessage(call)) => operations.attempt(call),
-            _ => {
-                drop(operations);
-                // SAFETY: the caller keeps the operation in place until its completion.
-                return unsafe { self.gather(operation, token) };
-            }
+            // SAFETY: the caller keeps the operation in place until its completion.
+            _ => return unsafe { self.gather(operation, token) },
         };
         match progress {
             Progress::Done(result) => {
@@ -243,7 +252,7 @@ impl Driver for Epoll {
 
     fn cancel(&mut self, target: Token) {
         let gathered = self.gathered.remove(|waiting| waiting.token == target);
-        let mut operations = self.core.operations();
+        let operations = &mut self.operations;
         // An operation that a thread has started ends by itself.
         let found = gathered.is_some()
             || operations.interests.cancel(target)
@@ -257,7 +266,7 @@ impl Driver for Epoll {
         self.send_batcher
             .end_round(Instant::now, native::preemptions);
         self.start_gathered();
-        if self.core.operations().interests.has_waiting() {
+        if self.operations.interests.has_waiting() {
             self.look(Some(Duration::ZERO));
         }
     }
@@ -274,7 +283,7 @@ impl Driver for Epoll {
         self.send_batcher
             .end_round(Instant::now, native::preemptions);
         self.start_gathered();
-        if !self.core.has_results() {
+        if !self.operations.has_results() {
             self.look(timeout);
         } else if self.blind_waits < BLIND_WAITS_MAX {
             self.blind_waits += 1;
@@ -288,9 +297,8 @@ impl Driver for Epoll {
     }
 
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
-        let returned = self.core.returned.take();
-        let mut operations = self.core.operations();
-        operations.done.extend(returned);
+        let operations = &mut self.operations;
+        operations.done.extend(operations.shared.returned.take());
         let count = operations.done.len().min(max);
         for (token, result) in operations.done.drain(..count) {
             complete(token, Completion::last(result));
@@ -300,6 +308,11 @@ impl Driver for Epoll {
 }
 
 impl Operations {
+    /// Returns `true` if there are results to reap.
+    fn has_results(&self) -> bool {
+        !self.done.is_empty() || !self.shared.returned.is_empty()
+    }
+
     /// Withdraws an operation from the pool. Returns `false` if it is not queued there.
     fn withdraw(&mut self, token: Token) -> bool {
         let ticket = self.pooled.get(token);
@@ -374,87 +387,45 @@ impl Operations {
         self.end_orphans();
         attempt
     }
-}
-
-impl Core {
-    fn operations(&self) -> MutexGuard<'_, Operations> {
-        lock(&self.operations)
-    }
-
-    fn has_results(&self) -> bool {
-        !self.returned.is_empty() || !self.operations().done.is_empty()
-    }
 
     /// Advances an operation as far as possible without blocking.
     #[allow(unsafe_code, reason = "a part of an operation is passed on")]
-    fn proceed(
-        self: &Arc<Core>,
-        operations: &mut Operations,
-        mut waiting: Waiting<Operation<'static>>,
-    ) {
+    fn proceed(&mut self, mut waiting: Waiting<Operation<'static>>) {
         let token = waiting.token;
         let progress = match waiting.operation() {
-            Operation::Socket(operation) => operations.advance_socket(operation),
-            Operation::File(operation) => match operations.advance_file(operation) {
+            Operation::Socket(operation) => self.advance_socket(operation),
+            Operation::File(operation) => match self.advance_file(operation) {
                 Attempt::Done(result) => Progress::Done(result),
                 Attempt::NotReady(fd, interest) => Progress::Waits(fd, interest),
                 Attempt::Blocks(done) => {
                     // SAFETY: only this part of the operation is accessed from now on, and the
                     // contract for the whole holds for it.
                     let file = unsafe { Waiting::new(NonNull::from(operation), token) };
-                    return self.send_to_pool(operations, file, done);
+                    return self.send_to_pool(file, done);
                 }
             },
             Operation::Multishot(_) | Operation::Raw(_) => Progress::Done(Err(Errno::OPNOTSUPP)),
         };
         match progress {
-            Progress::Done(result) => operations.done.push_back((token, in_one(result))),
-            Progress::Waits(fd, interest) => operations.interests.wait(fd, interest, waiting),
+            Progress::Done(result) => self.done.push_back((token, in_one(result))),
+            Progress::Waits(fd, interest) => self.interests.wait(fd, interest, waiting),
         }
     }
 
     /// Passes an operation, of which `done` bytes are done, to a pool thread, which may block.
-    fn send_to_pool(
-        self: &Arc<Core>,
-        operations: &mut Operations,
-        mut waiting: Waiting<FileOperation<'static>>,
-        done: usize,
-    ) {
-        let core = Arc::clone(self);
+    fn send_to_pool(&mut self, mut waiting: Waiting<FileOperation<'static>>, done: usize) {
+        let shared = Arc::clone(&self.shared);
         let token = waiting.token;
         let job = Box::new(move || {
             // Captured as a whole, as only the whole is `Send`.
             let waiting = &mut waiting;
             let result = in_one(file::block(waiting.operation(), done));
-            if core.returned.give((waiting.token, result)) {
-                core.eventfd.wake();
+            if shared.returned.give((waiting.token, result)) {
+                shared.eventfd.wake();
             }
         });
-        let ticket = pool::files().run(job, operations.priority);
-        operations.pooled.insert(token, ticket);
-    }
-
-    /// Polls for events, waiting at most `timeout` for the first, and advances the operations that
-    /// they concern.
-    fn look(self: &Arc<Core>, timeout: Option<Duration>) {
-        let mut events = Events::new();
-        let events = events.wait(self.epoll.as_fd(), timeout, EVENTS_MAX);
-        if events.is_empty() {
-            return;
-        }
-        let mut operations = self.operations();
-        for event in events {
-            let (data, flags) = (event.data.u64(), event.flags);
-            match data {
-                WAKE_UP => operations.woken = true,
-                fd => interest_table::on_event(
-                    &mut *operations,
-                    |operations| &mut operations.interests,
-                    (fd as RawFd, flags),
-                    |operations, waiting| self.proceed(operations, waiting),
-                ),
-            }
-        }
+        let ticket = pool::files().run(job, self.priority);
+        self.pooled.insert(token, ticket);
     }
 }
 

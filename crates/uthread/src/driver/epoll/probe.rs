@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 
 use rustix::event::epoll::{self, CreateFlags};
 use rustix::fs::OFlags;
@@ -90,5 +89,5 @@ fn reads_at_once(file: &impl AsFd, offset: Option<u64>) -> Option<bool> {
 
 fn interests() -> Option<InterestTable<Operation<'static>>> {
     let epoll = epoll::create(CreateFlags::CLOEXEC).ok()?;
-    Some(InterestTable::new(Arc::new(epoll)))
+    Some(InterestTable::new(epoll))
 }

@@ -77,7 +77,7 @@ impl Epoll {
     }
 
     fn attempts(&self) -> u64 {
-        self.core.operations().attempts
+        self.operations.attempts
     }
 }
 

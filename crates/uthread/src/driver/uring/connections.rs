@@ -23,16 +23,14 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use io_uring::IoUring;
 use rustix::event::epoll::{self, CreateFlags};
 
-use crate::atomic::lock;
 use crate::driver::eventfd::Eventfd;
 use crate::driver::events::{self, EVENTS_MAX, Events};
 use crate::driver::interest_table::{self, InterestTable};
@@ -50,26 +48,18 @@ const RING: u64 = u64::MAX;
 /// fibers must not grow by this.
 const EVENTS_BUSY: usize = 8;
 
-/// The connections of one ring. All calls come from its worker: from one thread at a time.
+/// The connections of one ring.
 pub(super) struct Connections {
-    epoll: Arc<OwnedFd>,
-    state: Mutex<WaitingReceives>,
-    /// `true` if `done` is not empty. Relaxed, like the next: all calls come from the worker.
-    has_results: AtomicBool,
-    /// `true` if the ring may have completions that it did not signal.
-    has_unsignaled: AtomicBool,
-    /// Number of system calls made. Readable without the lock, as the worker publishes it in every
-    /// round.
-    calls: AtomicU64,
-}
-
-struct WaitingReceives {
     interests: InterestTable<Receive<'static>>,
     /// Results of receives that have waited. Bounded by the number of fibers.
     done: VecDeque<(Token, i32)>,
     /// The eventfd that the ring signals, once a connection is registered: until then the worker
     /// sleeps in the ring, and a signal would only take time.
     eventfd: Option<Eventfd>,
+    /// `true` if the ring may have completions that it did not signal.
+    has_unsignaled: bool,
+    /// Number of system calls made.
+    calls: u64,
 }
 
 impl Connections {
@@ -79,18 +69,13 @@ impl Connections {
     ///
     /// `EMFILE` if the process has no free descriptor; `ENOMEM` if the kernel has no memory.
     pub(super) fn new() -> io::Result<Connections> {
-        let epoll = Arc::new(standard::avoid(epoll::create(CreateFlags::CLOEXEC)?)?);
-        let interests = InterestTable::new(Arc::clone(&epoll));
+        let epoll = standard::avoid(epoll::create(CreateFlags::CLOEXEC)?)?;
         Ok(Connections {
-            epoll,
-            state: Mutex::new(WaitingReceives {
-                interests,
-                done: VecDeque::new(),
-                eventfd: None,
-            }),
-            has_results: AtomicBool::new(false),
-            has_unsignaled: AtomicBool::new(false),
-            calls: AtomicU64::new(0),
+            interests: InterestTable::new(epoll),
+            done: VecDeque::new(),
+            eventfd: None,
+            has_unsignaled: false,
+            calls: 0,
         })
     }
 
@@ -103,49 +88,42 @@ impl Connections {
     #[allow(unsafe_code, reason = "the receive is kept by address")]
     #[inline]
     pub(super) unsafe fn start(
-        &self,
+        &mut self,
         ring: &IoUring,
         receive: &mut Receive<'_>,
         token: Token,
     ) -> Option<Start> {
-        let state = &mut *self.lock();
         let connection = receive.socket;
-        if state.interests.registered(connection).is_none() {
+        if self.interests.registered(connection).is_none() {
             let lasts = connection.state.lasts() && native::tcp::drains(connection);
             // Fails at a limit, such as `fs.epoll.max_user_watches`.
             if !lasts
-                || self.listen(state, ring).is_err()
-                || state.interests.register(connection) != Ok(true)
+                || self.listen(ring).is_err()
+                || self.interests.register(connection) != Ok(true)
             {
                 return None;
             }
-            let done = &mut state.done;
-            state.interests.end_orphans(|result| done.push_back(result));
-            self.has_results.store(!done.is_empty(), Ordering::Relaxed);
+            let done = &mut self.done;
+            self.interests.end_orphans(|result| done.push_back(result));
         }
         let fd = connection.fd.as_raw_fd();
-        if let Some(result) = self.attempt(state, fd, receive) {
+        if let Some(result) = self.attempt(fd, receive) {
             return Some(Start::Done(result));
         }
         // SAFETY: the caller keeps the receive in place until its completion.
         let waiting = unsafe { Waiting::new(NonNull::from(receive).cast(), token) };
-        state.interests.wait(fd, Interest::IN, waiting);
+        self.interests.wait(fd, Interest::IN, waiting);
         Some(Start::Pending)
     }
 
     /// Receives available data. Returns `None` if there is none.
     #[inline]
-    fn attempt(
-        &self,
-        state: &mut WaitingReceives,
-        fd: RawFd,
-        receive: &mut Receive<'_>,
-    ) -> Option<rustix::io::Result<u32>> {
-        let readiness = state.interests.file(fd);
+    fn attempt(&mut self, fd: RawFd, receive: &mut Receive<'_>) -> Option<rustix::io::Result<u32>> {
+        let readiness = self.interests.file(fd);
         if readiness.is_unready(Interest::IN) {
             return None;
         }
-        self.count_call();
+        self.calls += 1;
         readiness.attempt(receive)
     }
 
@@ -156,48 +134,46 @@ impl Connections {
     /// `EMFILE` if the process has no free descriptor; any other error with which the kernel
     /// refuses the eventfd.
     #[inline]
-    fn listen(&self, state: &mut WaitingReceives, ring: &IoUring) -> io::Result<()> {
-        match state.eventfd {
+    fn listen(&mut self, ring: &IoUring) -> io::Result<()> {
+        match self.eventfd {
             Some(_) => Ok(()),
-            None => self.begin_to_listen(state, ring),
+            None => self.begin_to_listen(ring),
         }
     }
 
     #[cold]
-    fn begin_to_listen(&self, state: &mut WaitingReceives, ring: &IoUring) -> io::Result<()> {
+    fn begin_to_listen(&mut self, ring: &IoUring) -> io::Result<()> {
         let eventfd = Eventfd::new()?;
-        events::listen(self.epoll.as_fd(), eventfd.as_fd(), RING)?;
+        events::listen(self.interests.epoll(), eventfd.as_fd(), RING)?;
         let fd = eventfd.as_fd().as_raw_fd();
         ring.submitter().register_eventfd(fd)?;
-        self.has_unsignaled.store(true, Ordering::Relaxed);
-        state.eventfd = Some(eventfd);
+        self.has_unsignaled = true;
+        self.eventfd = Some(eventfd);
         Ok(())
     }
 
     /// Returns `true` if the worker has to look for completions before it sleeps in the epoll
     /// instance: those that became due before the ring had the eventfd.
-    pub(super) fn take_unsignaled(&self) -> bool {
-        self.has_unsignaled.load(Ordering::Relaxed)
-            && self.has_unsignaled.swap(false, Ordering::Relaxed)
+    pub(super) fn take_unsignaled(&mut self) -> bool {
+        mem::take(&mut self.has_unsignaled)
     }
 
     /// Takes some events that have occurred, and tries the receives that they concern.
-    pub(super) fn take_some_events(&self) {
+    pub(super) fn take_some_events(&mut self) {
         self.take_up_to(EVENTS_BUSY, Some(Duration::ZERO));
     }
 
     /// Takes the events that occur within `timeout`, and tries the receives that they concern.
     /// Returns `false` if there were only completions of the ring.
-    pub(super) fn take_events(&self, timeout: Option<Duration>) -> bool {
+    pub(super) fn take_events(&mut self, timeout: Option<Duration>) -> bool {
         self.take_up_to(EVENTS_MAX, timeout)
     }
 
-    fn take_up_to(&self, max: usize, timeout: Option<Duration>) -> bool {
+    fn take_up_to(&mut self, max: usize, timeout: Option<Duration>) -> bool {
         let mut events = Events::new();
-        let events = events.wait(self.epoll.as_fd(), timeout, max);
-        self.count_call();
+        let events = events.wait(self.interests.epoll(), timeout, max);
+        self.calls += 1;
         let is_ring_alone = matches!(events, [event] if event.data.u64() == RING);
-        let state = &mut *self.lock();
         for event in events {
             let (data, flags) = (event.data.u64(), event.flags);
             if data == RING {
@@ -205,67 +181,49 @@ impl Connections {
             }
             let fd = data as RawFd;
             interest_table::on_event(
-                state,
-                |state| &mut state.interests,
+                self,
+                |connections| &mut connections.interests,
                 (fd, flags),
-                |state, mut waiting| match self.attempt(state, fd, waiting.operation()) {
-                    Some(result) => state.done.push_back((waiting.token, in_one(result))),
-                    None => state.interests.wait(fd, Interest::IN, waiting),
+                |connections, mut waiting| match connections.attempt(fd, waiting.operation()) {
+                    Some(result) => connections.done.push_back((waiting.token, in_one(result))),
+                    None => connections.interests.wait(fd, Interest::IN, waiting),
                 },
             );
         }
-        self.has_results
-            .store(!state.done.is_empty(), Ordering::Relaxed);
         !is_ring_alone
     }
 
     /// Ends the wait of a receive. Returns `false` if no receive with this token waits.
-    pub(super) fn cancel(&self, token: Token) -> bool {
-        let state = &mut *self.lock();
-        let has_waited = state.interests.cancel(token);
+    pub(super) fn cancel(&mut self, token: Token) -> bool {
+        let has_waited = self.interests.cancel(token);
         if has_waited {
-            state.done.push_back((token, -op::CANCELLED));
-            self.has_results.store(true, Ordering::Relaxed);
+            self.done.push_back((token, -op::CANCELLED));
         }
         has_waited
     }
 
     /// Returns `true` if receives wait for events.
     pub(super) fn has_waiting(&self) -> bool {
-        self.lock().interests.has_waiting()
+        self.interests.has_waiting()
     }
 
     /// Returns `true` if results wait to be handed out.
     pub(super) fn has_results(&self) -> bool {
-        self.has_results.load(Ordering::Relaxed)
+        !self.done.is_empty()
     }
 
     /// Hands out at most `max` results, and returns their number.
     #[inline]
-    pub(super) fn hand_out(&self, max: usize, mut hand_out: impl FnMut(Token, i32)) -> usize {
-        if !self.has_results() {
-            return 0;
-        }
-        let done = &mut self.lock().done;
-        let count = done.len().min(max);
-        for (token, result) in done.drain(..count) {
+    pub(super) fn hand_out(&mut self, max: usize, mut hand_out: impl FnMut(Token, i32)) -> usize {
+        let count = self.done.len().min(max);
+        for (token, result) in self.done.drain(..count) {
             hand_out(token, result);
         }
-        self.has_results.store(!done.is_empty(), Ordering::Relaxed);
         count
     }
 
     /// Returns the number of system calls made.
     pub(super) fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
-    }
-
-    /// Counts a system call. No addition in one step, as all calls come from the worker.
-    fn count_call(&self) {
-        self.calls.store(self.calls() + 1, Ordering::Relaxed);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, WaitingReceives> {
-        lock(&self.state)
+        self.calls
     }
 }

@@ -7,17 +7,14 @@
 
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 use io_uring::squeue::Entry;
-use io_uring::{CompletionQueue, EnterFlags, IoUring};
+use io_uring::{EnterFlags, IoUring};
 use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 
 use super::registered::Registered;
 use super::{Uring, check, encode, setup};
-use crate::atomic::lock;
 use crate::driver::Token;
 use crate::op::fs::FileOperation;
 use crate::priorities::Priority;
@@ -32,13 +29,6 @@ pub(super) struct Devices {
     ring: IoUring,
     /// Empty: memory and files are registered with the ordinary ring.
     registered: Registered,
-    state: Mutex<PolledEntries>,
-    /// Number of operations in flight or refused. Relaxed: only the worker uses it.
-    count: AtomicUsize,
-}
-
-#[derive(Default)]
-struct PolledEntries {
     in_flight: FxHashMap<Token, Polled>,
     /// Refused entries, to be submitted to the ordinary ring.
     refused: Vec<Entry>,
@@ -66,8 +56,8 @@ impl Devices {
         Ok(Devices {
             ring: setup::build_with(&builder, IN_FLIGHT_MAX as u32)?,
             registered: Registered::new(),
-            state: Mutex::default(),
-            count: AtomicUsize::new(0),
+            in_flight: FxHashMap::default(),
+            refused: Vec::new(),
         })
     }
 
@@ -76,11 +66,10 @@ impl Devices {
     ///
     /// # Safety
     ///
-    /// Everything that the operation borrows stays alive until its completion. Called only by the
-    /// worker.
+    /// Everything that the operation borrows stays alive until its completion.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) unsafe fn submit(
-        &self,
+        &mut self,
         operation: &mut FileOperation<'_>,
         token: Token,
         priority: Priority,
@@ -89,88 +78,73 @@ impl Devices {
         else {
             return false;
         };
-        if self.count.load(Ordering::Relaxed) == IN_FLIGHT_MAX {
+        if self.in_flight.len() + self.refused.len() == IN_FLIGHT_MAX {
             return false;
         }
-        self.count.fetch_add(1, Ordering::Relaxed);
         let fd_state = NonNull::from(fd_state);
         let entry = encode::file(operation, &self.registered, priority);
         let entry = entry.user_data(token.0);
-        // SAFETY: only the worker submits, by the caller's contract.
-        let mut queue = unsafe { self.ring.submission_shared() };
         // SAFETY: by the caller's contract.
-        let pushed = unsafe { queue.push(&entry) };
+        let pushed = unsafe { self.ring.submission().push(&entry) };
         assert!(
             pushed.is_ok(),
             "the queue has room for all operations in flight"
         );
         let polled = Polled { entry, fd_state };
-        self.lock().in_flight.insert(token, polled);
+        self.in_flight.insert(token, polled);
         true
     }
 
     /// Returns `true` if an operation is in flight or refused.
     pub(super) fn is_busy(&self) -> bool {
-        self.count.load(Ordering::Relaxed) > 0
+        !self.in_flight.is_empty() || !self.refused.is_empty()
     }
 
     /// Submits the added operations, and polls for completions once.
-    ///
-    /// # Safety
-    ///
-    /// Called only by the worker.
     #[allow(
         unsafe_code,
         reason = "the crate's own calls cannot ask for GETEVENTS alone"
     )]
-    pub(super) unsafe fn poll(&self) -> io::Result<usize> {
-        // SAFETY: only the worker submits, by the caller's contract.
-        let pending = unsafe { self.ring.submission_shared() }.len() as u32;
+    pub(super) fn poll(&mut self) -> io::Result<usize> {
+        let pending = self.ring.submission().len() as u32;
         let flags = EnterFlags::GETEVENTS.bits();
         let submitter = self.ring.submitter();
         // SAFETY: there is no argument.
         unsafe { submitter.enter::<libc::sigset_t>(pending, 0, flags, None) }
     }
 
-    /// Returns the completion queue of the ring.
-    ///
-    /// # Safety
-    ///
-    /// One caller at a time.
-    #[allow(unsafe_code, reason = "one of two queues that share their ring")]
-    pub(super) unsafe fn completions(&self) -> CompletionQueue<'_> {
-        // SAFETY: by the caller's contract.
-        unsafe { self.ring.completion_shared() }
+    /// Hands out the results of at most `max` completions, whose number it returns. An operation
+    /// that the device has refused uses the ordinary ring.
+    #[allow(unsafe_code, reason = "the descriptor state is alive by promise")]
+    pub(super) fn hand_out(&mut self, max: usize, mut hand_out: impl FnMut(Token, i32)) -> usize {
+        let mut count = 0;
+        for entry in self.ring.completion().take(max) {
+            count += 1;
+            // The ring has nothing but operations.
+            let (token, result) = (Token(entry.user_data()), entry.result());
+            let polled = self.in_flight.remove(&token);
+            let polled = polled.expect("the operation is in flight");
+            if result == -Errno::OPNOTSUPP.raw_os_error() {
+                // SAFETY: the state is alive by the contract of `submit`, as the operation has not
+                // ended.
+                unsafe { polled.fd_state.as_ref() }.refuse_device_polling();
+                self.refused.push(polled.entry);
+            } else {
+                hand_out(token, result);
+            }
+        }
+        count
     }
 
-    /// Handles a completion. Returns `false` if the device has refused the operation, which then
-    /// uses the ordinary ring.
-    #[allow(unsafe_code, reason = "the descriptor state is alive by promise")]
-    pub(super) fn complete(&self, token: Token, result: i32) -> bool {
-        let mut state = self.lock();
-        let polled = state
-            .in_flight
-            .remove(&token)
-            .expect("the operation is in flight");
-        if result != -Errno::OPNOTSUPP.raw_os_error() {
-            self.count.fetch_sub(1, Ordering::Relaxed);
-            return true;
-        }
-        // SAFETY: the state is alive by the contract of `submit`, as the operation has not ended.
-        unsafe { polled.fd_state.as_ref() }.refuse_device_polling();
-        state.refused.push(polled.entry);
-        false
+    /// Returns `true` if there are completions to hand out.
+    #[cfg(test)]
+    pub(super) fn has_results(&mut self) -> bool {
+        !self.ring.completion().is_empty()
     }
 
     /// Takes the entry of an operation that uses the ordinary ring.
-    pub(super) fn take_refused(&self) -> Option<Entry> {
-        let entry = self.lock().refused.pop()?;
-        self.count.fetch_sub(1, Ordering::Relaxed);
-        Some(entry)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PolledEntries> {
-        lock(&self.state)
+    pub(super) fn take_refused(&mut self) -> Option<Entry> {
+        self.refused.pop()
     }
 }
 
@@ -178,7 +152,7 @@ impl Uring {
     /// Polls devices for completions, and submits operations that they have refused to the ring.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) fn poll_devices(&mut self) {
-        let devices = self.ring.devices.as_ref();
+        let devices = self.devices.as_mut();
         let Some(devices) = devices.filter(|devices| devices.is_busy()) else {
             return;
         };
@@ -190,8 +164,7 @@ impl Uring {
             unsafe { self.submissions.push([&entry]) };
         }
         self.counts.enters += 1;
-        // SAFETY: there is one `Uring` per ring, borrowed mutably here.
-        check(unsafe { devices.poll() });
+        check(devices.poll());
     }
 }
 

@@ -27,12 +27,10 @@ mod trial;
 use std::cell::OnceCell;
 use std::fmt::Write;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use io_uring::types::{SubmitArgs, Timespec};
-use io_uring::{EnterFlags, IoUring, Probe, opcode};
+use io_uring::{EnterFlags, Probe, opcode};
 use rustix::io::Errno;
 
 use self::batch_sizer::BatchSizer;
@@ -61,7 +59,6 @@ const EXTRA_ENTERS_MAX: usize = 8;
 
 /// The driver of one worker, with its ring.
 pub(crate) struct Uring {
-    ring: Arc<Ring>,
     submissions: Submissions,
     mode: setup::Mode,
     /// `true` if sends are tried at once, or gather.
@@ -74,24 +71,24 @@ pub(crate) struct Uring {
     batch_sizer: BatchSizer,
     send_batcher: SendBatcher,
     registered: Registered,
+    devices: Option<Devices>,
+    /// `None` if a thread of the kernel takes the submissions, or if fibers move to other rings.
+    connections: Option<Connections>,
+    in_flight: InFlight,
+    /// `true` if a wake-up was reaped, so that the request that listens for the next must be
+    /// renewed.
+    woken: bool,
     /// The operations that the ring supports, once queried; `None` if the ring cannot be queried.
     probe: OnceCell<Option<Probe>>,
 }
 
-/// The ring and its operations in flight.
-struct Ring {
-    io: IoUring,
-    devices: Option<Devices>,
+/// The records of the entries in flight.
+struct InFlight {
     raws: Raws,
-    /// `None` if a thread of the kernel takes the submissions, or if fibers move to other rings.
-    connections: Option<Connections>,
     cancellations: Cancellations,
     /// `None` if the ring does not use the flag of urgent entries.
     #[cfg(uthread_urgent)]
     urgent: Option<UrgentEntries>,
-    /// `true` if a wake-up was reaped, so that the request that listens for the next must be
-    /// renewed. Relaxed: only the worker uses it.
-    woken: AtomicBool,
 }
 
 /// Creates a ring for a worker.
@@ -136,10 +133,10 @@ fn new(options: Options) -> io::Result<Uring> {
 /// `EMFILE` if the process has no free descriptor.
 fn assemble(
     options: Options,
-    (io, mode, refusal): setup::Made,
+    (ring, mode, refusal): setup::Made,
     #[cfg(uthread_urgent)] urgent: Option<UrgentEntries>,
 ) -> io::Result<Uring> {
-    let waker = Waker::new(&io)?;
+    let waker = Waker::new(&ring)?;
     let mut notes = String::new();
     #[cfg(uthread_urgent)]
     if urgent.is_some() {
@@ -161,19 +158,8 @@ fn assemble(
     // With cooperative task work, a request for each send takes as little time, and the fiber goes
     // behind those that wait for their turn: fewer connections wait for long.
     let tries_sends = mode == setup::Mode::Deferred;
-    let ring = Arc::new(Ring {
-        io,
-        devices: devices.and_then(Result::ok),
-        raws: Raws::default(),
-        connections: has_connections.then(Connections::new).transpose()?,
-        cancellations: Cancellations::default(),
-        #[cfg(uthread_urgent)]
-        urgent,
-        woken: AtomicBool::new(true),
-    });
     Ok(Uring {
-        submissions: Submissions::new(Arc::clone(&ring)),
-        ring,
+        submissions: Submissions::new(ring),
         tries_sends,
         mode,
         notes,
@@ -182,6 +168,15 @@ fn assemble(
         batch_sizer: BatchSizer::new(),
         send_batcher: SendBatcher::new(Duration::ZERO),
         registered: Registered::new(),
+        devices: devices.and_then(Result::ok),
+        connections: has_connections.then(Connections::new).transpose()?,
+        in_flight: InFlight {
+            raws: Raws::default(),
+            cancellations: Cancellations::default(),
+            #[cfg(uthread_urgent)]
+            urgent,
+        },
+        woken: true,
         probe: OnceCell::new(),
     })
 }
@@ -189,7 +184,8 @@ fn assemble(
 impl Uring {
     /// Releases unused resources.
     fn forget_retired(&mut self) {
-        self.registered.forget_retired(&self.ring.io.submitter());
+        let ring = self.submissions.ring.submitter();
+        self.registered.forget_retired(&ring);
     }
 
     /// Sleeps in the ring until a completion or the timeout, if it `may_sleep`.
@@ -221,37 +217,37 @@ impl Uring {
     }
 
     /// Returns the answer of the connections; `false` if there are none.
-    fn ask(&self, question: impl FnOnce(&Connections) -> bool) -> bool {
-        self.ring.connections.as_ref().is_some_and(question)
+    fn ask(&mut self, question: impl FnOnce(&mut Connections) -> bool) -> bool {
+        self.connections.as_mut().is_some_and(question)
     }
 
     /// Returns `true` if the ring has completions to reap.
     fn has_completions(&mut self) -> bool {
-        !self.queue().0.is_empty()
+        !self.submissions.ring.completion().is_empty()
     }
 
     /// Submits due requests to cancel. Returns the time until the next is due, if there is one.
     #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
     fn push_cancellations(&mut self) -> Option<Duration> {
         while self.has_room(1)
-            && let Some(target) = self.ring.cancellations.take(Instant::now)
+            && let Some(target) = self.in_flight.cancellations.take(Instant::now)
         {
             let entry = opcode::AsyncCancel::new(UserData::Entry(target).encode()).build();
             let entry = entry.user_data(UserData::Cancel(target).encode());
             // SAFETY: a cancel request points to no memory.
             unsafe { self.submissions.push_last(&entry) };
         }
-        self.ring.cancellations.next(Instant::now)
+        self.in_flight.cancellations.next(Instant::now)
     }
 
     /// Listens for wake-ups again after one has arrived, if that takes a request. Returns `true` if
     /// one has arrived meanwhile.
     #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
     fn listen(&mut self) -> bool {
-        if !self.ring.woken.load(Ordering::Relaxed) || !self.has_room(1) {
+        if !self.woken || !self.has_room(1) {
             return false;
         }
-        self.ring.woken.store(false, Ordering::Relaxed);
+        self.woken = false;
         let woken = self.waker.clear();
         if let Some(entry) = self.waker.listen() {
             // SAFETY: a poll request points to no memory.
@@ -283,7 +279,7 @@ impl Uring {
         self.counts.enters += 1;
         // SAFETY: `arguments` is of the type that EXT_ARG announces, and outlives the call.
         let entered = unsafe {
-            let submitter = self.ring.io.submitter();
+            let submitter = self.submissions.ring.submitter();
             submitter.enter(
                 pending.entries,
                 completions_min,
@@ -317,8 +313,7 @@ impl Driver for Uring {
 
     fn counts(&self) -> Counts {
         Counts {
-            enters: self.counts.enters
-                + self.ring.connections.as_ref().map_or(0, Connections::calls),
+            enters: self.counts.enters + self.connections.as_ref().map_or(0, Connections::calls),
             ..self.counts
         }
     }
@@ -363,21 +358,20 @@ impl Driver for Uring {
     }
 
     fn cancel(&mut self, target: Token) {
-        let Ring {
+        let waited = self.ask(|connections| connections.cancel(target));
+        let InFlight {
             raws,
-            connections,
             cancellations,
             ..
-        } = &*self.ring;
-        let waited = |connections: &Connections| connections.cancel(target);
-        if !connections.as_ref().is_some_and(waited) && !raws.cancel(target, cancellations) {
+        } = &mut self.in_flight;
+        if !waited && !raws.cancel(target, cancellations) {
             cancellations.cancel(target);
         }
     }
 
     fn flush_within(&self) -> Option<Duration> {
         #[cfg(uthread_urgent)]
-        if (self.ring.urgent.as_ref()).is_some_and(UrgentEntries::is_any_refused) {
+        if (self.in_flight.urgent.as_ref()).is_some_and(UrgentEntries::is_any_refused) {
             return Some(super::FLUSH_TIME_MAX);
         }
         self.send_batcher
@@ -398,7 +392,7 @@ impl Driver for Uring {
         self.resubmit_refused();
         self.forget_retired();
         self.push_cancellations();
-        if let Some(connections) = &self.ring.connections
+        if let Some(connections) = &mut self.connections
             && connections.has_waiting()
         {
             connections.take_some_events();
@@ -414,7 +408,7 @@ impl Driver for Uring {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) {
-        if self.ring.devices.as_ref().is_some_and(Devices::is_busy) {
+        if self.devices.as_ref().is_some_and(Devices::is_busy) {
             // Nothing would end the sleep.
             return self.flush();
         }
@@ -426,10 +420,10 @@ impl Driver for Uring {
         #[cfg(uthread_urgent)]
         let woken = self.resubmit_refused() || woken;
         let pause = self.push_cancellations();
-        let is_busy = woken || self.ask(Connections::has_results);
+        let is_busy = woken || self.ask(|connections| connections.has_results());
         let may_sleep = !is_busy && pause != Some(Duration::ZERO);
         let timeout = timeout.into_iter().chain(pause).min();
-        if self.ask(Connections::has_waiting) {
+        if self.ask(|connections| connections.has_waiting()) {
             self.wait_for_events(may_sleep, timeout);
         } else {
             self.wait_in_ring(may_sleep, timeout);
@@ -456,7 +450,7 @@ impl Driver for Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        self.registered.end(&self.ring.io.submitter());
+        self.registered.end(&self.submissions.ring.submitter());
     }
 }
 

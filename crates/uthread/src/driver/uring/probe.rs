@@ -31,7 +31,7 @@ const FEATURES: [Question; 16] = [
         "queues of full size",
         Usage::Used,
         "small ones, for lack of memory",
-        |ring| setup::is_full_size(&ring.ring.io),
+        |ring| setup::is_full_size(&ring.submissions.ring),
     ),
     (
         "deferred task work",
@@ -64,19 +64,19 @@ const FEATURES: [Question; 16] = [
         "timed waits (EXT_ARG)",
         Usage::Used,
         "another driver",
-        |ring| ring.ring.io.params().is_feature_ext_arg(),
+        |ring| ring.submissions.ring.params().is_feature_ext_arg(),
     ),
     (
         "no lost completions (NODROP)",
         Usage::Used,
         "nothing",
-        |ring| ring.ring.io.params().is_feature_nodrop(),
+        |ring| ring.submissions.ring.params().is_feature_nodrop(),
     ),
     (
         "waiting sockets (FAST_POLL)",
         Usage::Used,
         "threads of the kernel",
-        |ring| ring.ring.io.params().is_feature_fast_poll(),
+        |ring| ring.submissions.ring.params().is_feature_fast_poll(),
     ),
     (
         "message without a ring",
@@ -88,7 +88,7 @@ const FEATURES: [Question; 16] = [
         "batched waits (MIN_TIMEOUT)",
         Usage::NotYet,
         "waits for the first",
-        |ring| ring.ring.io.params().is_feature_min_timeout(),
+        |ring| ring.submissions.ring.params().is_feature_min_timeout(),
     ),
     (
         "multishot accept",
@@ -192,7 +192,7 @@ const OPERATIONS: [Operation; 21] = [
 pub(crate) fn probe() -> Findings {
     let made = super::new(Options::default());
     let ring = made.as_ref().ok();
-    let supported = ring.and_then(|ring| super::ring_features::probe(&ring.ring.io));
+    let supported = ring.and_then(|ring| super::ring_features::probe(&ring.submissions.ring));
     let feature = |name, available, usage, instead| Feature {
         name,
         available,

@@ -5,13 +5,12 @@
 //! operation instead of its token ([`Target::Raw`]).
 
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 
 use super::cancellations::Cancellations;
 use super::user_data::{Target, UserData};
-use crate::atomic::lock;
 use crate::driver::Token;
 use crate::op;
 use crate::op::raw::{RawOperation, RawRequest};
@@ -19,11 +18,6 @@ use crate::op::raw::{RawOperation, RawRequest};
 /// The raw operations of one ring.
 #[derive(Default)]
 pub(super) struct Raws {
-    state: Mutex<RawsInFlight>,
-}
-
-#[derive(Default)]
-struct RawsInFlight {
     /// By number. Bounded by the number of fibers, as each waits for one at most.
     in_flight: FxHashMap<u32, Raw>,
     /// The numbers by token.
@@ -61,11 +55,10 @@ impl Raws {
     ///
     /// The operation stays alive and is not accessed until then.
     #[allow(unsafe_code, reason = "the operation is kept by address")]
-    pub(super) unsafe fn begin(&self, operation: &mut RawOperation<'_>, token: Token) {
-        let mut state = self.lock();
-        let id = state.next;
+    pub(super) unsafe fn begin(&mut self, operation: &mut RawOperation<'_>, token: Token) {
+        let id = self.next;
         // Unique: an operation ends before four billion others.
-        state.next = id.wrapping_add(1);
+        self.next = id.wrapping_add(1);
         for (index, request) in operation.requests.iter_mut().enumerate() {
             let user_data = UserData::Entry(target(id, index));
             request.entry.set_user_data(user_data.encode());
@@ -76,8 +69,8 @@ impl Raws {
             operation: NonNull::from(operation).cast(),
             is_cancelled: false,
         };
-        state.in_flight.insert(id, raw);
-        state.numbers.insert(token, id);
+        self.in_flight.insert(id, raw);
+        self.numbers.insert(token, id);
     }
 
     /// Handles the result of a request to cancel an entry.
@@ -86,11 +79,10 @@ impl Raws {
         id: u32,
         index: u16,
         result: i32,
-        cancellations: &Cancellations,
+        cancellations: &mut Cancellations,
     ) {
-        let state = self.lock();
-        if result < 0 && must_be_repeated(&state, id, index.into()) {
-            cancellations.repeat(target(id, index.into()));
+        if result < 0 && self.must_be_repeated(id, index.into()) {
+            cancellations.repeat(target(id, index.into()), Instant::now());
         }
     }
 
@@ -98,19 +90,18 @@ impl Raws {
     /// entry.
     #[allow(unsafe_code, reason = "the operation is there by promise")]
     pub(super) fn on_completion(
-        &self,
+        &mut self,
         id: u32,
         index: u16,
         result: i32,
         flags: u32,
-        cancellations: &Cancellations,
+        cancellations: &mut Cancellations,
     ) -> Option<(Token, i32)> {
-        let mut state = self.lock();
-        let raw = state
+        let raw = self
             .in_flight
             .get_mut(&id)
             .expect("the operation is in flight");
-        // SAFETY: the operation is alive by the contract of `begin`; only this lock gives access.
+        // SAFETY: the operation is alive and not accessed elsewhere, by the contract of `begin`.
         let operation = unsafe { raw.operation.as_mut() };
         if !operation.requests[usize::from(index)].complete(result, flags) {
             return None;
@@ -119,63 +110,56 @@ impl Raws {
         if raw.remaining > 0 {
             if raw.is_cancelled {
                 // The next entry of a chain may have started only now.
-                cancel_entries(&mut state, id, cancellations);
+                self.cancel_entries(id, cancellations);
             }
             return None;
         }
         *operation.is_complete = true;
         let (token, result) = (raw.token, result_of(operation, raw.is_cancelled));
-        state.in_flight.remove(&id);
-        state.numbers.remove(&token);
+        self.in_flight.remove(&id);
+        self.numbers.remove(&token);
         Some((token, result))
     }
 
     /// Cancels the entries of an operation, once. Returns `false` if there is no operation with
     /// this token.
-    pub(super) fn cancel(&self, token: Token, cancellations: &Cancellations) -> bool {
-        let mut state = self.lock();
-        let Some(&id) = state.numbers.get(&token) else {
+    pub(super) fn cancel(&mut self, token: Token, cancellations: &mut Cancellations) -> bool {
+        let Some(&id) = self.numbers.get(&token) else {
             return false;
         };
-        if !state.in_flight[&id].is_cancelled {
-            cancel_entries(&mut state, id, cancellations);
+        if !self.in_flight[&id].is_cancelled {
+            self.cancel_entries(id, cancellations);
         }
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, RawsInFlight> {
-        lock(&self.state)
+    #[allow(unsafe_code, reason = "the operation is there by promise")]
+    fn cancel_entries(&mut self, id: u32, cancellations: &mut Cancellations) {
+        let raw = self
+            .in_flight
+            .get_mut(&id)
+            .expect("the operation is in flight");
+        raw.is_cancelled = true;
+        // SAFETY: the operation is alive and not accessed elsewhere, by the contract of `begin`.
+        let operation = unsafe { raw.operation.as_ref() };
+        let left = operation.requests.iter().enumerate();
+        let left = left.filter(|(_, request)| !request.has_ended());
+        cancellations.cancel_entries(left.map(|(index, _)| target(id, index)));
     }
-}
 
-#[allow(unsafe_code, reason = "the operation is there by promise")]
-fn cancel_entries(state: &mut RawsInFlight, id: u32, cancellations: &Cancellations) {
-    let raw = state
-        .in_flight
-        .get_mut(&id)
-        .expect("the operation is in flight");
-    raw.is_cancelled = true;
-    // SAFETY: the operation is alive by the contract of `begin`, and accessed only under the lock
-    // of this state.
-    let operation = unsafe { raw.operation.as_ref() };
-    let left = operation.requests.iter().enumerate();
-    let left = left.filter(|(_, request)| !request.has_ended());
-    cancellations.cancel_entries(left.map(|(index, _)| target(id, index)));
-}
-
-/// Returns `true` if an entry has to be cancelled again, as it has not ended.
-#[allow(unsafe_code, reason = "the operation is there by promise")]
-fn must_be_repeated(state: &RawsInFlight, id: u32, index: usize) -> bool {
-    let Some(raw) = state.in_flight.get(&id) else {
-        return false;
-    };
-    // SAFETY: the operation is alive by the contract of `begin`, and accessed only under the lock
-    // of this state.
-    let operation = unsafe { raw.operation.as_ref() };
-    let before = index.checked_sub(1).map(|index| &operation.requests[index]);
-    // The request is cancelled again once the entry that it waits for has ended.
-    let waits = before.is_some_and(|before| before.is_linked() && !before.has_ended());
-    !waits && !operation.requests[index].has_ended()
+    /// Returns `true` if an entry has to be cancelled again, as it has not ended.
+    #[allow(unsafe_code, reason = "the operation is there by promise")]
+    fn must_be_repeated(&self, id: u32, index: usize) -> bool {
+        let Some(raw) = self.in_flight.get(&id) else {
+            return false;
+        };
+        // SAFETY: the operation is alive and not accessed elsewhere, by the contract of `begin`.
+        let operation = unsafe { raw.operation.as_ref() };
+        let before = index.checked_sub(1).map(|index| &operation.requests[index]);
+        // The request is cancelled again once the entry that it waits for has ended.
+        let waits = before.is_some_and(|before| before.is_linked() && !before.has_ended());
+        !waits && !operation.requests[index].has_ended()
+    }
 }
 
 /// Returns one result for all entries: a cancelled chain is cancelled, whatever the results of its

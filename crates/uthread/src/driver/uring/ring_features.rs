@@ -13,7 +13,7 @@ use crate::resource::registration::Registration;
 
 impl RingFeatures for Uring {
     fn supports(&self, opcode: u8) -> bool {
-        let probe = self.probe.get_or_init(|| probe(&self.ring.io));
+        let probe = self.probe.get_or_init(|| probe(&self.submissions.ring));
         probe
             .as_ref()
             .is_some_and(|probe| probe.is_supported(opcode))
@@ -21,7 +21,7 @@ impl RingFeatures for Uring {
 
     fn register_buffer_group(&mut self, count: u16, size: u32) -> io::Result<Arc<BufferGroup>> {
         self.registered
-            .register_buffer_group(&self.ring.io.submitter(), count, size)
+            .register_buffer_group(&self.submissions.ring.submitter(), count, size)
     }
 
     fn owns_buffer_group(&self, group: &BufferGroup) -> bool {
@@ -29,12 +29,12 @@ impl RingFeatures for Uring {
     }
 
     fn register_buffer(&mut self, bytes: usize) -> io::Result<Registration> {
-        let ring = self.ring.io.submitter();
+        let ring = self.submissions.ring.submitter();
         self.registered.register_buffer(&ring, bytes)
     }
 
     fn register_file(&mut self, file: BorrowedFd<'_>) -> io::Result<Registration> {
-        let ring = self.ring.io.submitter();
+        let ring = self.submissions.ring.submitter();
         let registration = self.registered.register_file(&ring, file)?;
         // Another thread that drops it must not wait for the worker: a connection is closed once
         // the ring has released it.
@@ -43,7 +43,8 @@ impl RingFeatures for Uring {
     }
 
     fn reserve_file(&mut self) -> io::Result<Registration> {
-        self.registered.reserve_file(&self.ring.io.submitter())
+        self.registered
+            .reserve_file(&self.submissions.ring.submitter())
     }
 }
 

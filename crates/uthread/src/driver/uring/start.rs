@@ -65,10 +65,11 @@ impl Uring {
     ) -> Start {
         if receive.drains
             && self.registered.slot_of(receive.socket).is_none()
-            && let Some(connections) = &self.ring.connections
+            && let Some(connections) = &mut self.connections
         {
             // SAFETY: the caller keeps the operation in place until its completion.
-            if let Some(start) = unsafe { connections.start(&self.ring.io, receive, token) } {
+            let started = unsafe { connections.start(&self.submissions.ring, receive, token) };
+            if let Some(start) = started {
                 return start;
             }
             // The fiber has waited for its turn since a send that has gathered, and the next
@@ -115,10 +116,10 @@ impl Uring {
             return Start::Full;
         }
         let priority = self.submissions.priority();
-        // SAFETY: by the caller's contract; there is one `Uring` per ring, borrowed mutably here.
+        // SAFETY: by the caller's contract.
         let submit_polled =
-            |devices: &Devices| unsafe { devices.submit(operation, token, priority) };
-        if self.ring.devices.as_ref().is_some_and(submit_polled) {
+            |devices: &mut Devices| unsafe { devices.submit(operation, token, priority) };
+        if self.devices.as_mut().is_some_and(submit_polled) {
             return Start::Pending;
         }
         if devices::fd_state(operation).is_some_and(FdState::is_direct) {
@@ -166,7 +167,7 @@ impl Uring {
             return Start::Full;
         }
         // SAFETY: the caller keeps the operation in place until its completion.
-        unsafe { self.ring.raws.begin(operation, token) };
+        unsafe { self.in_flight.raws.begin(operation, token) };
         let entries = operation.requests.iter().map(|request| &request.entry);
         // SAFETY: the caller keeps the operation in place until its completion.
         unsafe { self.submissions.push(entries) };

@@ -10,18 +10,16 @@
 //! priority and are added together, so they stay together. No entry has the flag `IO_DRAIN`, whose
 //! place among the others would matter.
 
-use std::sync::Arc;
 use std::thread;
 
 use io_uring::squeue::Entry;
-use io_uring::{EnterFlags, SubmissionQueue};
+use io_uring::{EnterFlags, IoUring};
 
-use super::Ring;
 use crate::priorities::{ByPriority, Priority};
 
-/// The submission queue of one ring.
+/// A ring, and what is submitted to it.
 pub(super) struct Submissions {
-    ring: Arc<Ring>,
+    pub(super) ring: IoUring,
     /// `true` if a kernel thread takes entries as soon as they are published.
     kernel_polls: bool,
     /// Entries not published yet, if a kernel thread polls or entries are ordered. Never more than
@@ -49,8 +47,8 @@ impl PendingSubmissions {
 }
 
 impl Submissions {
-    pub(super) fn new(ring: Arc<Ring>) -> Submissions {
-        let kernel_polls = ring.io.params().is_setup_sqpoll();
+    pub(super) fn new(ring: IoUring) -> Submissions {
+        let kernel_polls = ring.params().is_setup_sqpoll();
         Submissions {
             ring,
             kernel_polls,
@@ -58,13 +56,6 @@ impl Submissions {
             priority: Priority::Normal,
             unpublished: 0,
         }
-    }
-
-    #[allow(unsafe_code, reason = "one of two queues that share their ring")]
-    fn queue(ring: &mut Arc<Ring>) -> SubmissionQueue<'_> {
-        // SAFETY: there is one `Submissions` per ring, whose handle is borrowed mutably here, and
-        // nothing else submits.
-        unsafe { ring.io.submission_shared() }
     }
 
     /// Sets the priority of the entries that are added from now on.
@@ -96,7 +87,7 @@ impl Submissions {
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) unsafe fn push<'a>(&mut self, entries: impl IntoIterator<Item = &'a Entry>) {
         self.unpublished += 1;
-        let mut queue = Self::queue(&mut self.ring);
+        let mut queue = self.ring.submission();
         if let Some(gathered) = &mut self.gathered {
             for entry in entries {
                 gathered.push(self.priority, entry.clone());
@@ -133,7 +124,7 @@ impl Submissions {
 
     pub(super) fn has_room(&mut self, entries: usize) -> bool {
         let gathered = self.gathered.as_ref().map_or(0, ByPriority::len);
-        let queue = Self::queue(&mut self.ring);
+        let queue = self.ring.submission();
         let has_room = queue.capacity() - queue.len() - gathered >= entries;
         drop(queue);
         self.let_thread_run(!has_room);
@@ -147,7 +138,7 @@ impl Submissions {
 
     /// Returns `true` if the kernel has taken all entries.
     pub(super) fn is_drained(&mut self) -> bool {
-        let is_empty = Self::queue(&mut self.ring).is_empty();
+        let is_empty = self.ring.submission().is_empty();
         let is_drained = is_empty && self.gathered.as_ref().is_none_or(ByPriority::is_empty);
         self.let_thread_run(!is_drained);
         is_drained
@@ -165,7 +156,7 @@ impl Submissions {
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) fn publish(&mut self) -> PendingSubmissions {
         self.unpublished = 0;
-        let mut queue = Self::queue(&mut self.ring);
+        let mut queue = self.ring.submission();
         let mut flags = EnterFlags::empty();
         let Some(gathered) = &mut self.gathered else {
             let entries = queue.len() as u32;
@@ -191,12 +182,12 @@ impl Submissions {
 
     /// Returns `true` if completions wait for the worker to enter the kernel.
     pub(super) fn owes_completions(&mut self) -> bool {
-        let queue = Self::queue(&mut self.ring);
+        let queue = self.ring.submission();
         queue.taskrun() || queue.cq_overflow()
     }
 
     /// Returns `true` if completions wait in the kernel's deferred work.
     pub(super) fn has_task_work(&mut self) -> bool {
-        Self::queue(&mut self.ring).taskrun()
+        self.ring.submission().taskrun()
     }
 }

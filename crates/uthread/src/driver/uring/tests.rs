@@ -65,7 +65,7 @@ fn rings() -> Vec<Uring> {
 /// Returns the rings whose receives may wait for events.
 fn rings_with_connections() -> impl Iterator<Item = Uring> {
     let rings = rings().into_iter();
-    rings.filter(|ring| ring.ring.connections.is_some())
+    rings.filter(|ring| ring.connections.is_some())
 }
 
 struct Raw {

@@ -19,8 +19,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
@@ -28,8 +26,7 @@ use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 
 use super::user_data::UserData;
-use super::{Ring, Uring, setup};
-use crate::atomic::lock;
+use super::{InFlight, Uring, setup};
 use crate::driver::{Completion, Token};
 use crate::op;
 use crate::priorities::Priority;
@@ -41,14 +38,8 @@ const URGENT: Flags = Flags::from_bits_retain(1 << 7);
 pub(super) struct UrgentEntries {
     /// The error of an entry that is refused for its flag.
     refusal: Errno,
-    /// `true` while entries get the flag. Relaxed: an entry with the flag is submitted again if it
-    /// is refused, whenever it got it.
-    is_used: AtomicBool,
-    state: Mutex<CopiedEntries>,
-}
-
-#[derive(Default)]
-struct CopiedEntries {
+    /// `true` while entries get the flag.
+    is_used: bool,
     /// The copies of entries with the flag. Bounded by the operations in flight.
     in_flight: FxHashMap<Token, Entry>,
     /// The copies of refused entries, to be submitted. Bounded likewise.
@@ -74,65 +65,59 @@ impl UrgentEntries {
     pub(super) fn refused_by(refusal: Errno) -> UrgentEntries {
         UrgentEntries {
             refusal,
-            is_used: AtomicBool::new(true),
-            state: Mutex::default(),
+            is_used: true,
+            in_flight: FxHashMap::default(),
+            refused: VecDeque::new(),
+            must_test: false,
         }
     }
 
     /// Returns `true` while entries get the flag.
     pub(super) fn is_used(&self) -> bool {
-        self.is_used.load(Ordering::Relaxed)
+        self.is_used
     }
 
     /// Adds the flag to the entry of an urgent operation, which is not part of a chain.
-    pub(super) fn mark(&self, entry: Entry, token: Token) -> Entry {
+    pub(super) fn mark(&mut self, entry: Entry, token: Token) -> Entry {
         if !self.is_used() {
             return entry;
         }
-        self.lock().in_flight.insert(token, entry.clone());
+        self.in_flight.insert(token, entry.clone());
         entry.flags(URGENT)
     }
 
     /// Handles the completion of an operation. Returns the entry to submit again if it was refused.
-    fn take_refused(&self, token: Token, result: i32) -> Option<Entry> {
-        let mut state = self.lock();
-        if state.in_flight.is_empty() {
+    fn take_refused(&mut self, token: Token, result: i32) -> Option<Entry> {
+        if self.in_flight.is_empty() {
             return None;
         }
-        let entry = state.in_flight.remove(&token)?;
+        let entry = self.in_flight.remove(&token)?;
         (result == -self.refusal.raw_os_error()).then_some(entry)
     }
 
-    /// Leaves an entry that was refused to the owner of the ring.
-    fn resubmit(&self, entry: Entry) {
-        self.is_used.store(false, Ordering::Relaxed);
-        let mut state = self.lock();
-        state.refused.push_back(entry);
-        state.must_test = true;
+    /// Submits an entry that was refused with the next flush.
+    fn resubmit(&mut self, entry: Entry) {
+        self.is_used = false;
+        self.refused.push_back(entry);
+        self.must_test = true;
     }
 
     /// Handles the completion of the request that tests the flag.
-    pub(super) fn on_test(&self, result: i32) {
+    pub(super) fn on_test(&mut self, result: i32) {
         if result == 0 {
-            self.is_used.store(true, Ordering::Relaxed);
+            self.is_used = true;
         }
     }
 
-    /// Returns `true` if the owner of the ring has something to submit.
+    /// Returns `true` if there is an entry to submit.
     pub(super) fn is_any_refused(&self) -> bool {
-        let state = self.lock();
-        state.must_test || !state.refused.is_empty()
+        self.must_test || !self.refused.is_empty()
     }
 
     /// Takes an entry to submit.
-    fn take(&self) -> Option<Entry> {
-        let mut state = self.lock();
-        let entry = state.refused.pop_front();
-        entry.or_else(|| std::mem::take(&mut state.must_test).then(test))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CopiedEntries> {
-        lock(&self.state)
+    fn take(&mut self) -> Option<Entry> {
+        let entry = self.refused.pop_front();
+        entry.or_else(|| std::mem::take(&mut self.must_test).then(test))
     }
 }
 
@@ -144,8 +129,8 @@ fn test() -> Entry {
 
 impl Uring {
     /// Adds the flag to the entry of an operation if it is urgent and the ring uses the flag.
-    pub(super) fn marked(&self, entry: Entry, token: Token) -> Entry {
-        match &self.ring.urgent {
+    pub(super) fn marked(&mut self, entry: Entry, token: Token) -> Entry {
+        match &mut self.in_flight.urgent {
             Some(urgent) if self.submissions.priority() == Priority::Urgent => {
                 urgent.mark(entry, token)
             }
@@ -157,7 +142,7 @@ impl Uring {
     /// for lack of room.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) fn resubmit_refused(&mut self) -> bool {
-        let urgent = self.ring.urgent.as_ref();
+        let urgent = self.in_flight.urgent.as_mut();
         let Some(urgent) = urgent.filter(|urgent| urgent.is_any_refused()) else {
             return false;
         };
@@ -175,23 +160,26 @@ impl Uring {
     }
 }
 
-impl Ring {
-    /// Hands out the completion of an operation on a ring that uses the flag, unless the operation
-    /// is submitted again.
-    pub(super) fn hand_out_unless_refused(
-        &self,
-        urgent: &UrgentEntries,
+impl InFlight {
+    /// Returns the completion to hand out for an operation, or `None` if it is submitted again.
+    pub(super) fn unless_refused(
+        &mut self,
         token: Token,
         completion: Completion,
-        complete: &mut dyn FnMut(Token, Completion),
-    ) {
-        match urgent.take_refused(token, completion.result) {
-            None => self.hand_out(token, completion, complete),
-            // Its cancellation may have been answered, as it has found nothing.
-            Some(_) if self.cancellations.is_awaited(token) => {
-                self.hand_out(token, Completion::last(-op::CANCELLED), complete);
-            }
-            Some(entry) => urgent.resubmit(entry),
+    ) -> Option<Completion> {
+        let urgent = self.urgent.as_mut();
+        let refused = urgent.and_then(|urgent| {
+            let entry = urgent.take_refused(token, completion.result)?;
+            Some((urgent, entry))
+        });
+        let Some((urgent, entry)) = refused else {
+            return Some(completion);
+        };
+        // Its cancellation may have been answered, as it has found nothing.
+        if self.cancellations.is_awaited(token) {
+            return Some(Completion::last(-op::CANCELLED));
         }
+        urgent.resubmit(entry);
+        None
     }
 }

@@ -32,7 +32,7 @@ fn direct_io_is_left_to_threads_that_may_block() {
             offset: Some(0),
         };
         let mut driver = new().unwrap();
-        let attempted = file::try_file(&mut read, &mut driver.core.operations().interests);
+        let attempted = file::try_file(&mut read, &mut driver.operations.interests);
         assert_eq!(matches!(attempted, Attempt::Blocks(0)), blocks);
         assert_eq!(matches!(attempted, Attempt::Done(Ok(9))), !blocks);
         if blocks {

@@ -51,9 +51,9 @@ impl Receiving {
 pub(super) fn settle(ring: &mut Uring, count: usize) -> Vec<(u64, i32)> {
     let done = wait_for(ring, count);
     let deadline = Instant::now() + TEST_TIMEOUT;
-    let cancellations = Arc::clone(&ring.ring);
-    let cancellations = &cancellations.cancellations;
-    while !cancellations.is_settled() || cancellations.next(Instant::now).is_some() {
+    let is_settled =
+        |state: &Cancellations| state.is_settled() && state.next(Instant::now).is_none();
+    while !is_settled(&ring.in_flight.cancellations) {
         assert!(Instant::now() < deadline, "a cancellation is left");
         ring.wait(Some(Duration::from_millis(1)));
         ring.reap(usize::MAX, &mut |_, _| panic!("there is no other"));
@@ -306,7 +306,7 @@ fn nothing_is_left_of_cancelled_requests_of_several_entries_or_completions() {
 #[test]
 fn an_entry_that_does_not_end_is_cancelled_ever_more_rarely() {
     const SECOND: Duration = Duration::from_secs(1);
-    let cancellations = Cancellations::default();
+    let mut cancellations = Cancellations::default();
     let (token, start) = (Token(1), Instant::now());
     let (mut now, mut count) = (start, 0);
     cancellations.cancel(token);

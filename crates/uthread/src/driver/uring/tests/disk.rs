@@ -60,7 +60,7 @@ fn operations_that_cannot_be_polled_complete() {
                 "the device is polled after a failed attempt"
             );
         }
-        let devices = ring.ring.devices.as_ref().unwrap();
+        let devices = ring.devices.as_ref().unwrap();
         assert!(!devices.is_busy(), "the worker may sleep");
     }
 }

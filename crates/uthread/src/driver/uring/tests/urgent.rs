@@ -5,6 +5,7 @@
 use std::io::{Read as _, Seek as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::FromRawFd as _;
+use std::sync::atomic::AtomicBool;
 
 use super::cancelled::settle;
 use super::*;
@@ -33,8 +34,11 @@ fn ring_with_flag() -> Option<Uring> {
     Some(assemble(POLLED, (io, mode, None), Some(urgent)).unwrap())
 }
 
-fn urgent(ring: &Uring) -> &UrgentEntries {
-    ring.ring.urgent.as_ref().expect("the ring uses the flag")
+fn urgent(ring: &mut Uring) -> &mut UrgentEntries {
+    ring.in_flight
+        .urgent
+        .as_mut()
+        .expect("the ring uses the flag")
 }
 
 /// Starts an operation of an urgent fiber.
@@ -65,8 +69,8 @@ fn only_rings_with_kernel_polling_use_the_flag_and_only_where_it_is_accepted() {
         let result = result_of_flag(&mut ring);
         let known = [0, -libc::EINVAL, -libc::EPERM];
         assert!(known.contains(&result), "{result}");
-        let may_use = ring.ring.io.params().is_setup_sqpoll() && result == 0;
-        assert_eq!(ring.ring.urgent.is_some(), may_use);
+        let may_use = ring.submissions.ring.params().is_setup_sqpoll() && result == 0;
+        assert_eq!(ring.in_flight.urgent.is_some(), may_use);
         let description = ring.description();
         assert_eq!(
             description.contains("urgent entries overtake"),
@@ -88,7 +92,7 @@ fn raw_requests_are_neither_marked_nor_submitted_again() {
     unsafe { start(&mut ring, &mut operation, 1) };
     assert_eq!(wait_for(&mut ring, 1), [(1, 0)]);
     let is_refused = result_of_flag(&mut ring) != 0;
-    assert!(urgent(&ring).is_used(), "no operation was refused");
+    assert!(urgent(&mut ring).is_used(), "no operation was refused");
     assert_eq!(is_refused, refuses(&mut ring));
 }
 
@@ -136,7 +140,7 @@ fn multishot_operations_are_not_marked() {
     ring.cancel(Token(1));
     let done = settle(&mut ring, 1);
     assert_eq!(done, [(1, -libc::ECANCELED)]);
-    assert!(urgent(&ring).is_used(), "nothing was refused");
+    assert!(urgent(&mut ring).is_used(), "nothing was refused");
 }
 
 #[test]
@@ -204,9 +208,9 @@ fn operations_on_sockets_and_files_complete_though_their_flag_is_refused() {
     file.rewind().unwrap();
     file.read_to_end(&mut stored).unwrap();
     assert_eq!(stored, *b"\0\0\0\0data");
-    let is_refused = !urgent(&ring).is_used();
+    let is_refused = !urgent(&mut ring).is_used();
     assert_eq!(result_of_flag(&mut ring) != 0, is_refused);
-    assert!(!urgent(&ring).is_any_refused(), "all is submitted");
+    assert!(!urgent(&mut ring).is_any_refused(), "all is submitted");
 }
 
 /// Time to reap a refusal. A kernel that accepts the flag takes all of it.
@@ -244,7 +248,7 @@ fn a_refused_operation_can_be_cancelled_at_any_time() {
         }
         if moment >= Moment::Reaped {
             let end = Instant::now() + REFUSAL_TIME;
-            while urgent(&ring).is_used() && Instant::now() < end {
+            while urgent(&mut ring).is_used() && Instant::now() < end {
                 ring.reap(usize::MAX, &mut |_, completion| {
                     panic!("{completion:?}, though it has to wait")
                 });
@@ -256,7 +260,7 @@ fn a_refused_operation_can_be_cancelled_at_any_time() {
         ring.cancel(Token(1));
         let done = settle(&mut ring, 1);
         assert_eq!(done, [(1, -libc::ECANCELED)], "{moment:?}");
-        assert!(!urgent(&ring).is_any_refused(), "{moment:?}");
+        assert!(!urgent(&mut ring).is_any_refused(), "{moment:?}");
     }
 }
 
@@ -320,8 +324,11 @@ fn a_flag_that_is_refused_is_used_again_once_a_test_succeeds() {
     if !refuses(&mut ring) {
         return eprintln!("left out: the kernel does not refuse the flag");
     }
-    urgent(&ring).on_test(-libc::EINVAL);
-    assert!(!urgent(&ring).is_used(), "the feature is used, but refused");
-    urgent(&ring).on_test(0);
-    assert!(urgent(&ring).is_used());
+    urgent(&mut ring).on_test(-libc::EINVAL);
+    assert!(
+        !urgent(&mut ring).is_used(),
+        "the feature is used, but refused"
+    );
+    urgent(&mut ring).on_test(0);
+    assert!(urgent(&mut ring).is_used());
 }
