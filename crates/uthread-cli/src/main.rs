@@ -38,6 +38,8 @@ mod model;
 mod port;
 mod search;
 mod serve;
+#[cfg(target_arch = "x86_64")]
+mod top;
 mod tunnel;
 
 mod http;
@@ -62,6 +64,8 @@ fn main() -> ExitCode {
         Command::Audit(args) => audit::run(&args),
         #[cfg(target_arch = "x86_64")]
         Command::Dump(args) => dump::run(&args),
+        #[cfg(target_arch = "x86_64")]
+        Command::Top(args) => top::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { command } => man::run(command.as_deref()),

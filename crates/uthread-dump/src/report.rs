@@ -135,6 +135,15 @@ impl Report {
         self.groups.retain(|group| !group.fibers.is_empty());
     }
 
+    /// Leaves only the fibers that were spawned at this place, as [`Member::spawned_at`] has it.
+    pub fn keep_spawned_at(&mut self, place: &str) {
+        let is_kept = |fiber: &Member| fiber.spawned_at.as_deref() == Some(place);
+        for group in &mut self.groups {
+            group.fibers.retain(is_kept);
+        }
+        self.groups.retain(|group| !group.fibers.is_empty());
+    }
+
     /// Leaves only the fibers that have been suspended for at least this long.
     pub fn keep_older_than(&mut self, time: Duration) {
         let is_kept = |fiber: &Member| fiber.suspended_for.is_some_and(|known| known >= time);

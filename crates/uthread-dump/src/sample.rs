@@ -9,7 +9,6 @@ use crate::report::in_ms;
 
 /// A process at one time, and what it has done since the sample before.
 #[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
 pub struct Sample {
     /// The id of the process.
     pub pid: i32,
@@ -34,7 +33,6 @@ pub struct Sample {
 
 /// A worker.
 #[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
 pub struct Worker {
     /// The number of its runtime, from 0 on.
     pub runtime: usize,
@@ -62,7 +60,6 @@ pub struct Worker {
 /// What a worker does; see [`Worker::activity`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Activity {
     /// It runs a fiber.
     Running,
@@ -74,7 +71,6 @@ pub enum Activity {
 
 /// The fibers that were spawned at one place.
 #[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
 pub struct Site {
     /// The file, the line and the column.
     pub spawned_at: String,
@@ -91,7 +87,6 @@ pub struct Site {
 
 /// Numbers of fibers by what they do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct States {
     /// They run.
     pub running: usize,
@@ -109,7 +104,6 @@ pub struct States {
 
 /// The counters of a worker; those of `WorkerMetrics` in `uthread::runtime` have the same names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct Counts<N> {
     /// Fibers started.
     pub fibers: N,

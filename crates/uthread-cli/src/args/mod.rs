@@ -1,13 +1,17 @@
-//! The command line: arguments, defaults and the text of `--help`. `tunnel` has those of its
-//! subcommand, and `server` those that servers have in common.
+//! The command line: arguments, defaults and the text of `--help`. `tunnel` and `top` have those of
+//! their subcommands, and `server` those that servers have in common.
 //!
 //! Defaults are written only here. Values are checked while they are parsed, so the rest of the
 //! program never sees a zero timeout.
 
 mod server;
+#[cfg(target_arch = "x86_64")]
+mod top;
 mod tunnel;
 
 pub(crate) use server::{CountersArgs, LogFormat, ServerArgs};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use top::TopArgs;
 pub(crate) use tunnel::TunnelArgs;
 
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -82,6 +86,9 @@ pub(crate) enum Command {
     /// Show the fibers of a running program, or of a core file
     #[cfg(target_arch = "x86_64")]
     Dump(DumpArgs),
+    /// Watch the workers and fibers of a running program, without stopping it
+    #[cfg(target_arch = "x86_64")]
+    Top(TopArgs),
     /// Check what this machine supports, and print remedies
     Doctor(DoctorArgs),
     /// Print shell completions (try: uthread completions fish | source)

@@ -4,6 +4,7 @@
 mod harness;
 #[path = "../../../uthread/tests/restrict/mod.rs"]
 mod restrict;
+mod terminal;
 
 mod audit;
 mod doctor;
@@ -15,6 +16,7 @@ mod model;
 mod port;
 mod search;
 mod serve;
+mod top;
 mod tunnel;
 
 mod memory;

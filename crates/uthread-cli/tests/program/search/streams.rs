@@ -10,9 +10,9 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::terminal::{read_until, terminal};
 use super::{DRIVERS, assert_ends_by, make_fifo, search_on};
 use crate::harness::site;
+use crate::terminal::{read_until, terminal};
 
 fn start(mut command: Command) -> (Child, BufReader<ChildStdout>) {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();

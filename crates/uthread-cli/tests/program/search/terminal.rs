@@ -1,46 +1,16 @@
 //! Searches on a terminal: the line with the progress, and Ctrl-C.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
-use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 
 use super::{DRIVERS, assert_ends_by, make_fifo, search_on};
 use crate::harness::site;
+use crate::terminal::{read_until, terminal};
 
 const ERASED: &str = "\r\x1b[K";
-
-/// Opens a pseudo-terminal; returns what the test reads, and what the program writes to.
-pub(super) fn terminal() -> (File, OwnedFd) {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let ours = openpt(flags).unwrap();
-    grantpt(&ours).unwrap();
-    unlockpt(&ours).unwrap();
-    let theirs = ioctl_tiocgptpeer(&ours, flags).unwrap();
-    (File::from(ours), theirs)
-}
-
-/// Reads from the terminal until it has shown this text, or up to its end.
-pub(super) fn read_until(terminal: &mut File, text: Option<&str>) -> String {
-    let hang = Timespec::try_from(Duration::from_secs(20)).unwrap();
-    let mut shown = String::new();
-    while text.is_none_or(|text| !shown.contains(text)) {
-        let mut polled = [PollFd::new(&*terminal, PollFlags::IN)];
-        assert_eq!(poll(&mut polled, Some(&hang)), Ok(1), "waited for too long");
-        let mut part = [0; 1000];
-        // The end of a terminal is an error.
-        match terminal.read(&mut part).unwrap_or(0) {
-            0 => break,
-            count => shown += std::str::from_utf8(&part[..count]).unwrap(),
-        }
-    }
-    shown
-}
 
 /// Starts the program, which alone has these descriptors then.
 fn start(mut command: Command, stdout: Stdio, stderr: Stdio) -> Child {
