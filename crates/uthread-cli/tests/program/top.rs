@@ -59,7 +59,7 @@ fn the_fibers_of_a_server_are_counted() {
     assert_eq!(sample["workers"].as_array().unwrap().len(), 2);
     let per_second = &sample["workers"][0]["per_second"];
     assert!(per_second["switches"].is_f64(), "{sample}");
-    assert!(sample["looks"].as_u64() > Some(5), "{sample}");
+    assert!(sample["looks"].as_u64() > Some(1), "{sample}");
 
     let page = once(&program, &[]);
     let title = format!("process {}: ", program.pid());
