@@ -9,7 +9,7 @@ use crate::fixtures::fiber_or_thread::is_cancelled;
 use crate::harness::place::Place;
 use crate::harness::{ON_WORKERS, OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::support::{HOUR, eventually};
-use uthread::runtime::Shutdown;
+use uthread::runtime::{FiberInfo, FiberState, Shutdown};
 use uthread::sync::{Barrier, Condvar, Mutex, Once, RwLock, Semaphore};
 use uthread::sync::{mpmc, mpsc, oneshot, watch};
 use uthread::{JoinHandle, Runtime, select, shield, yield_now};
@@ -109,6 +109,9 @@ fn a_message_goes_to_a_receiver_that_lives(place: Place) {
     busy.abandon_before(move || {
         let living = place.runtime();
         let received = living.spawn(move || ours.recv());
+        // It waits behind those that are abandoned.
+        let waits = |fiber: &FiberInfo| fiber.state == FiberState::Parked;
+        eventually("it waits", || living.fibers().unwrap().iter().any(waits));
         sender.send(1).unwrap();
         assert_eq!(received.join().unwrap(), Ok(1));
         sender.send(2).unwrap();

@@ -230,9 +230,11 @@ impl<T> Channel<T> {
         state.waiting.usual && !self.usual_receiver().is_abandoned()
     }
 
-    /// Unlocks the state, and wakes the receiver that has waited for longest, if any waits.
+    /// Unlocks the state, and wakes the receiver that has waited for longest and is not abandoned, if
+    /// any waits.
     fn wake_receiver(&self, mut state: MutexGuard<'_, ChannelQueue<T>>) {
-        if state.waiting.usual {
+        // If it is abandoned, the value goes to one of the others.
+        if state.waiting.usual && (state.waiting.has_no_others() || self.can_wake_usual(&state)) {
             state.waiting.usual = false;
             drop(state);
             self.usual_receiver().wake();
