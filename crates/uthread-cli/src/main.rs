@@ -40,6 +40,8 @@ mod search;
 mod serve;
 #[cfg(target_arch = "x86_64")]
 mod top;
+#[cfg(target_arch = "x86_64")]
+mod trace;
 mod tunnel;
 
 mod http;
@@ -66,6 +68,8 @@ fn main() -> ExitCode {
         Command::Dump(args) => dump::run(&args),
         #[cfg(target_arch = "x86_64")]
         Command::Top(args) => top::run(&args),
+        #[cfg(target_arch = "x86_64")]
+        Command::Trace(args) => trace::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { command } => man::run(command.as_deref()),

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! [`dump_core`] reads the fibers of a core file instead. [`Watch`] counts fibers, and what workers
-//! do over time, and does not stop the process.
+//! do over time, and does not stop the process. [`trace`](trace()) records each of their steps.
 //!
 //! x86-64 only.
 
@@ -35,12 +35,14 @@ mod modules;
 mod origins;
 mod process;
 mod reader;
+mod recording;
 mod report;
 mod roots;
 mod sample;
 mod sites;
 mod snapshot;
 mod stat;
+mod trace;
 mod watch;
 
 use std::path::Path;
@@ -48,8 +50,10 @@ use std::path::Path;
 use anyhow::Result;
 
 pub use model::{Frame, State};
+pub use recording::trace;
 pub use report::{Group, Member, Report};
 pub use sample::{Activity, Counts, Sample, Site, States, Worker};
+pub use trace::{Event, Trace, TracedWorker};
 pub use watch::Watch;
 
 use ahead::Ahead;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::IoSliceMut;
+use std::io::{IoSlice, IoSliceMut};
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use nix::errno::Errno;
 use nix::sys::ptrace;
-use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
@@ -189,6 +189,26 @@ impl Running {
         match process_vm_readv(Pid::from_raw(pid), local, &remote) {
             Ok(_) => Ok(()),
             Err(errno) => bail!("reading process {pid}: {errno}{}", denied(errno)),
+        }
+    }
+}
+
+impl Running {
+    /// Writes a word.
+    ///
+    /// # Errors
+    ///
+    /// Those of `process_vm_writev(2)`: mostly that there is no such process, or that it may not be
+    /// written.
+    pub(crate) fn write(self, address: u64, word: u64) -> Result<()> {
+        let bytes = word.to_ne_bytes();
+        let remote = [RemoteIoVec {
+            base: address as usize,
+            len: bytes.len(),
+        }];
+        match process_vm_writev(Pid::from_raw(self.0), &[IoSlice::new(&bytes)], &remote) {
+            Ok(_) => Ok(()),
+            Err(errno) => bail!("writing to process {}: {errno}{}", self.0, denied(errno)),
         }
     }
 }

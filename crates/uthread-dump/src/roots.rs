@@ -92,6 +92,11 @@ impl Found {
         })
     }
 
+    /// Returns the address of the time until which the workers record events.
+    pub(crate) fn traced_until_at(&self) -> u64 {
+        self.at + Root::TRACED_UNTIL_AT as u64
+    }
+
     /// Returns the workers, and the number of changes of their table so far.
     ///
     /// # Errors

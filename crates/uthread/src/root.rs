@@ -14,9 +14,13 @@
 //! attribute `debugger_visualizer` would put it there only in builds with debug information, and
 //! this also helps without.
 
+mod event;
+
 use std::mem::offset_of;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+
+pub use self::event::{EVENT_WORDS, EVENTS_MAX, EventKind, Leave};
 
 /// The section of the root. A program with several versions of the library has several roots in it.
 pub const SECTION: &str = "uthread_root";
@@ -55,6 +59,9 @@ pub struct Root {
     entries: AtomicPtr<Entry>,
     entry_count: AtomicUsize,
     worker_layout: WorkerLayout,
+    /// The time of `CLOCK_MONOTONIC` in nanoseconds until which a tool wants the workers to record
+    /// what they do. Zero if none does.
+    traced_until: AtomicU64,
 }
 
 /// The offsets of the parts of a root, in bytes.
@@ -71,6 +78,9 @@ impl Root {
     pub const ENTRIES_AT: usize = offset_of!(Root, entries);
     /// That of the [`WorkerLayout`].
     pub const WORKER_LAYOUT_AT: usize = offset_of!(Root, worker_layout);
+    /// That of the time until which the workers are to record [events](EventKind), in nanoseconds of
+    /// `CLOCK_MONOTONIC`, which a tool writes.
+    pub const TRACED_UNTIL_AT: usize = offset_of!(Root, traced_until);
 }
 
 /// The offsets of fields in bytes; see the example of [`Root`].
@@ -177,6 +187,8 @@ pub struct WorkerLayout {
     pub sleeps: u32,
     /// Duration of the sleeps that have ended, in nanoseconds.
     pub idle_ns: u32,
+    /// A pointer to its [events](EventKind), or null before it has recorded any.
+    pub events: u32,
 }
 
 impl WorkerLayout {
@@ -203,6 +215,7 @@ impl WorkerLayout {
             stalls: next(),
             sleeps: next(),
             idle_ns: next(),
+            events: next(),
         }
     }
 }
@@ -257,7 +270,14 @@ impl Root {
             entries: AtomicPtr::new(ptr::null_mut()),
             entry_count: AtomicUsize::new(0),
             worker_layout,
+            traced_until: AtomicU64::new(0),
         }
+    }
+
+    /// Returns `true` if a tool wants the workers to record what they do now.
+    pub(crate) fn is_traced(&self, now_ns: impl FnOnce() -> u64) -> bool {
+        let until = self.traced_until.load(Ordering::Relaxed);
+        until != 0 && now_ns() < until
     }
 
     /// Changes the table of workers, to which this is the only root. A debugger that stops the

@@ -1,14 +1,19 @@
 //! The command line: arguments, defaults and the text of `--help`. `tunnel` and `top` have those of
-//! their subcommands, and `server` those that servers have in common.
+//! their subcommands, `server` those that servers have in common, and `inspect` those of `dump` and
+//! `trace`.
 //!
 //! Defaults are written only here. Values are checked while they are parsed, so the rest of the
 //! program never sees a zero timeout.
 
+#[cfg(target_arch = "x86_64")]
+mod inspect;
 mod server;
 #[cfg(target_arch = "x86_64")]
 mod top;
 mod tunnel;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use inspect::{DumpArgs, TraceArgs};
 pub(crate) use server::{CountersArgs, LogFormat, ServerArgs};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use top::TopArgs;
@@ -89,6 +94,9 @@ pub(crate) enum Command {
     /// Watch the workers and fibers of a running program, without stopping it
     #[cfg(target_arch = "x86_64")]
     Top(TopArgs),
+    /// Record what each worker of a running program does, for Perfetto or the Firefox profiler
+    #[cfg(target_arch = "x86_64")]
+    Trace(TraceArgs),
     /// Check what this machine supports, and print remedies
     Doctor(DoctorArgs),
     /// Print shell completions (try: uthread completions fish | source)
@@ -464,42 +472,6 @@ pub(crate) struct AuditArgs {
     /// Folder of a package or workspace
     #[arg(default_value = ".", value_name = "FOLDER")]
     pub(crate) path: PathBuf,
-}
-
-#[cfg(target_arch = "x86_64")]
-const DUMP_NOTES: &str = "\
-The process need not have been built or started for this. It is stopped while what its fibers \
-use of their stacks is copied. Its fibers are grouped by equal backtraces, the largest group \
-first. Lines need line tables (debug = \"line-tables-only\" in the profile). A core file is read \
-with the program and the libraries that it names. x86-64 only.
-
-Exit codes:
-  0 success
-  1 the fibers cannot be read
-  2 wrong usage";
-
-#[cfg(target_arch = "x86_64")]
-#[derive(Debug, Args)]
-#[command(after_help = DUMP_NOTES)]
-pub(crate) struct DumpArgs {
-    /// Id of the process, or a core file
-    #[arg(value_name = "PID|CORE")]
-    pub(crate) target: String,
-    /// With a core file: the program, if it is not where it was
-    #[arg(value_name = "PROGRAM")]
-    pub(crate) program: Option<PathBuf>,
-    /// Only fibers whose name contains this text
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) name: Option<String>,
-    /// Only fibers that have been suspended for this long
-    #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
-    pub(crate) older_than: Option<Duration>,
-    /// Only fibers in a function whose name contains this text
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) waiting_on: Option<String>,
-    /// Print every fiber as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 const DOCTOR_NOTES: &str = "\

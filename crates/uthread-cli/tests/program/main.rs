@@ -17,6 +17,8 @@ mod port;
 mod search;
 mod serve;
 mod top;
+#[cfg(target_arch = "x86_64")]
+mod trace;
 mod tunnel;
 
 mod memory;

@@ -460,11 +460,12 @@ fn fibers_that_run_all_the_time_are_shown_as_they_are() {
     for _ in 0..20 {
         let report = uthread_dump::dump(busy.pid()).unwrap();
         for group in &report.groups {
-            assert!(!group.is_cut, "{report}");
+            // A fiber that runs is stopped anywhere, also in the code that switches.
+            let runs = matches!(group.state, State::Running { .. });
+            assert!(!group.is_cut || runs, "{report}");
             if is_named(group, "busy") && !matches!(group.state, State::New) {
                 let (left, right) = (is_in(group, "turn_left"), is_in(group, "turn_right"));
-                let between = matches!(group.state, State::Running { .. });
-                assert!(left != right || between, "{report}");
+                assert!(left != right || runs, "{report}");
                 shown += group.fibers.len();
             }
         }

@@ -30,7 +30,7 @@ use self::deadlock::Deadlocks;
 use self::observation::Observation;
 use self::probes::Probes;
 use self::trims::Trims;
-use super::shared::Shared;
+use super::shared::{Mail, Shared, debugger};
 use crate::driver::native::blocked::Blocked;
 use crate::driver::native::standard_error;
 
@@ -183,6 +183,8 @@ pub(crate) struct Monitor {
     trims: Trims,
     deadlocks: Deadlocks,
     probes: Probes,
+    /// `true` if a tool traces the process.
+    traces: bool,
     last_line: Option<Instant>,
     lines_suppressed: u64,
 }
@@ -210,6 +212,7 @@ impl Monitor {
             samples: Vec::new(),
             trims: Trims::default(),
             deadlocks: Deadlocks::default(),
+            traces: false,
             last_line: None,
             lines_suppressed: 0,
         })
@@ -248,7 +251,18 @@ impl Monitor {
         let is_awake = self.sample(now);
         shared.spares.prepare();
         self.probes.send(&shared, now);
+        self.follow_tools(now);
         (is_awake, self.trims.request(&shared, now))
+    }
+
+    /// Makes the workers record what they do while a tool wants it.
+    fn follow_tools(&mut self, now: Instant) {
+        let is_traced = debugger::is_traced(now);
+        if mem::replace(&mut self.traces, is_traced) != is_traced {
+            for index in 0..self.shared.workers() {
+                self.shared.remote(index).mail(Mail::Trace(is_traced));
+            }
+        }
     }
 
     /// Does what is due before a sleep. If nothing is to come, looks for a deadlock.

@@ -30,10 +30,12 @@ const NEXT_IN_A_ROW_MAX: u32 = 3;
 /// Each fiber is contained at most once, so the number of live fibers bounds it.
 pub(crate) struct Ready {
     /// `true` if fibers are not ordered and none is spent, so that all are in
-    /// `staying`; and no probe is placed.
+    /// `staying`; no probe is placed, and nothing is recorded.
     is_plain: Cell<bool>,
     /// `true` while a probe has a place among the fibers.
     is_probed: Cell<bool>,
+    /// `true` while the worker records what it does.
+    is_traced: Cell<bool>,
     /// The normal fibers.
     staying: RunQueue,
     /// Fibers that have used up their last turn, if fibers are not ordered.
@@ -78,6 +80,7 @@ impl Ready {
         Ready {
             is_plain: Cell::new(true),
             is_probed: Cell::new(false),
+            is_traced: Cell::new(false),
             staying: RunQueue::default(),
             spent: RunQueue::default(),
             prioritized: OnceCell::new(),
@@ -138,7 +141,8 @@ impl Ready {
 
     /// Records whether fibers are left that have used up their turns.
     fn record_plain(&self) {
-        let others_are_plain = !self.is_ordered() && !self.is_probed.get();
+        let is_watched = self.is_probed.get() || self.is_traced.get();
+        let others_are_plain = !self.is_ordered() && !is_watched;
         self.is_plain.set(others_are_plain && self.spent.is_empty());
     }
 
@@ -162,13 +166,11 @@ impl Ready {
         self.staying.push(fiber);
     }
 
-    /// Makes a fiber run next, unless that has happened too often in a row. A fiber that was to run
+    /// Makes a fiber run next where all [stay](Ready::is_plain), unless that has happened too often in
+    /// a row. A fiber that was to run
     /// next moves to the end of the queue. `now` is the number of switches made.
     #[inline]
-    pub(crate) fn push_next(&self, fiber: Started, now: u64) {
-        if !self.is_plain.get() {
-            return self.push_next_by_kind(fiber, now);
-        }
+    pub(crate) fn push_next_plain(&self, fiber: Started, now: u64) {
         let is_first = self.has_no_next(now);
         if self.may_run_next(is_first, now) {
             self.put_first(fiber, is_first);
@@ -205,7 +207,7 @@ impl Ready {
 
     /// Makes a fiber run next if not all are in `staying`. Only a normal one comes before
     /// others of its priority.
-    fn push_next_by_kind(&self, fiber: Started, now: u64) {
+    pub(crate) fn push_next_by_kind(&self, fiber: Started, now: u64) {
         if fiber.control().limits.priority() != Priority::Normal {
             return self.push_by_kind(fiber);
         }
@@ -280,6 +282,12 @@ impl Ready {
     /// Records whether a probe has a place among the fibers.
     pub(crate) fn set_probed(&self, is_probed: bool) {
         self.is_probed.set(is_probed);
+        self.record_plain();
+    }
+
+    /// Records whether the worker records what it does.
+    pub(crate) fn set_traced(&self, is_traced: bool) {
+        self.is_traced.set(is_traced);
         self.record_plain();
     }
 

@@ -3,7 +3,10 @@
 use std::mem::offset_of;
 use std::ptr;
 use std::sync::Mutex;
+use std::time::Instant;
 
+use super::events::Events;
+use super::history;
 use super::idle::Sleeper;
 use super::remote::Remote;
 use crate::atomic::lock;
@@ -31,6 +34,7 @@ const WORKER_LAYOUT: WorkerLayout = WorkerLayout {
     stalls: offset_of!(Remote, counters.stalls) as u32,
     sleeps: offset_of!(Remote, counters.sleeps) as u32,
     idle_ns: offset_of!(Remote, counters.idle_ns) as u32,
+    events: (offset_of!(Remote, events) + Events::AT) as u32,
 };
 
 // It is its state.
@@ -57,4 +61,9 @@ pub(in crate::sched) fn remove(fibers: &Vec<FiberRef>) {
     let fibers = ptr::from_ref(fibers).addr();
     let change = |entries: &mut Vec<Entry>| entries.retain(|entry| entry.fibers != fibers);
     ROOT.change(&mut lock(&ENTRIES), change);
+}
+
+/// Returns `true` if a tool wants the workers to record what they do.
+pub(in crate::sched) fn is_traced(now: Instant) -> bool {
+    ROOT.is_traced(|| history::time_ns(now))
 }

@@ -135,7 +135,7 @@ impl History {
 }
 
 /// Converts a time to that of the system's monotonic clock, of which `Instant` does not tell.
-fn time_ns(time: Instant) -> u64 {
+pub(in crate::sched) fn time_ns(time: Instant) -> u64 {
     static BASE: OnceLock<(Instant, u64)> = OnceLock::new();
     let base = BASE.get_or_init(|| (Instant::now(), native::monotonic_ns()));
     let since = time.saturating_duration_since(base.0);

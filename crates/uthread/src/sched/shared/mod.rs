@@ -17,6 +17,7 @@
 //! | [`delays`] | how long its ready fibers wait |
 //! | [`gauge`] | numbers that a worker lets others read |
 //! | [`history`] | when a worker had completed how many switches |
+//! | [`events`] | what a worker records while a tool traces the process |
 //! | [`counters`] | the counts of a worker |
 //! | [`listing`] | a list of the started fibers |
 
@@ -26,6 +27,7 @@ pub(crate) mod counters;
 pub(in crate::sched) mod debugger;
 pub(in crate::sched) mod dedicated;
 pub(crate) mod delays;
+pub(in crate::sched) mod events;
 mod gauge;
 pub(crate) mod handover;
 pub(in crate::sched) mod history;

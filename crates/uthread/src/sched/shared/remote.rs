@@ -10,6 +10,7 @@ use crossbeam_utils::atomic::AtomicCell;
 use super::abandonment::Decision;
 use super::counters::Counters;
 use super::delays::Delays;
+use super::events::Events;
 use super::gauge::Gauge;
 use super::handover::Handover;
 use super::history::History;
@@ -53,6 +54,7 @@ pub(crate) struct Remote {
     pub(in crate::sched) handover: Handover,
     pub(in crate::sched) counters: Counters,
     pub(in crate::sched) history: History,
+    pub(in crate::sched) events: Events,
     /// Number of ready fibers in the queues that only the worker accesses, while it runs.
     pub(in crate::sched) ready: Gauge,
     /// Set before the first probe is sent.
@@ -90,6 +92,8 @@ pub(crate) enum Mail {
     Trim(usize),
     /// Probes of the scheduling delay were sent.
     Probe,
+    /// A tool begins or ends to trace the process.
+    Trace(bool),
     /// The worker's fibers are listed.
     List(Arc<Listing>),
 }
@@ -140,6 +144,7 @@ impl Remote {
             task: AtomicCell::new(None),
             counters: Counters::default(),
             history: History::default(),
+            events: Events::default(),
             ready: Gauge::default(),
             delays: OnceLock::new(),
             idle: Arc::clone(idle),

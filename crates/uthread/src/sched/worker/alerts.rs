@@ -17,6 +17,9 @@ impl Alerts {
     /// Fibers are ordered by their priorities.
     pub(in crate::sched) const PRIORITIES: u8 = 4;
 
+    /// The worker records what it does.
+    pub(in crate::sched) const TRACED: u8 = 8;
+
     /// Returns `true` if there is nothing to check.
     pub(in crate::sched) fn is_empty(&self) -> bool {
         self.0.get() == 0
@@ -29,5 +32,13 @@ impl Alerts {
     pub(in crate::sched) fn set(&self, alert: u8, is_set: bool) {
         let others = self.0.get() & !alert;
         self.0.set(if is_set { others | alert } else { others });
+    }
+
+    /// Removes a flag. Returns `true` if others are left.
+    #[inline]
+    pub(in crate::sched) fn clear(&self, alert: u8) -> bool {
+        let others = self.0.get() & !alert;
+        self.0.set(others);
+        others != 0
     }
 }

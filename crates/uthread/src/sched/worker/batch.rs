@@ -43,9 +43,11 @@ impl Worker {
                 "a worker must end its search before it runs what any worker may take"
             );
             self.run_short_batch(|_| self.queues.next_by_priority(self))
-        } else {
-            debug_assert!(ready.has_spent(), "nothing else is left");
+        } else if ready.has_spent() {
             self.run_short_batch(|switch| self.queues.next_beside_spent(switch, self))
+        } else {
+            debug_assert!(self.queues.is_traced(), "nothing else is left");
+            self.run_in_turn(|switch| self.queues.next_beside_spent(switch, self))
         }
     }
 
@@ -112,7 +114,7 @@ impl Worker {
             let Some(fiber) = next(switch) else {
                 break;
             };
-            match self.run_fiber(fiber, switch) {
+            match self.run_recorded(fiber, switch) {
                 Ran::Quiet => {}
                 Ran::Alerted if self.io.is_flush_due(&self.queues) => break,
                 Ran::Alerted => {}

@@ -170,7 +170,7 @@ impl Fibers {
     #[inline]
     pub(super) fn end_at_once(&self, fiber: Started, queues: &Queues, io: &Io) -> bool {
         let control = fiber.control();
-        if !queues.alerts.has(Alerts::PANICS)
+        if !queues.alerts.has(Alerts::PANICS | Alerts::TRACED)
             && !control.has_cold_state()
             && !control.is_used_up()
             && let Some(room) = self.runners.room()
@@ -188,6 +188,9 @@ impl Fibers {
     #[inline(never)]
     fn end_slowly(&self, fiber: Started, queues: &Queues, io: &Io, panics: &Panics) {
         panics.record_end(queues, fiber);
+        if queues.is_traced() {
+            queues.trace_leave(fiber.control(), None);
+        }
         queues.remote.counters.ended.add(1);
         let ended = io.reactor.borrow_mut().discharge(fiber);
         queues.remote.forget_name(fiber.control());

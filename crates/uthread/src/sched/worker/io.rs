@@ -14,6 +14,7 @@ use super::alerts::Alerts;
 use super::poll_schedule::PollSchedule;
 use super::queues::Queues;
 use crate::driver::{Driver, FLUSH_TIME_MAX, Token};
+use crate::root::EventKind;
 use crate::sched::reactor::Reactor;
 use crate::sched::reactor::driver_cell::DriverCell;
 
@@ -57,8 +58,19 @@ impl Io {
 
     /// Submits the driver's operations without sleeping.
     pub(super) fn flush(&self, queues: &Queues) {
-        self.schedule.mark_flushed(queues);
+        if self.schedule.mark_flushed(queues) && queues.is_traced() {
+            return self.flush_traced(queues);
+        }
         self.driver.lock().flush();
+    }
+
+    #[cold]
+    fn flush_traced(&self, queues: &Queues) {
+        let begin = Instant::now();
+        let mut driver = self.driver.lock();
+        driver.flush();
+        let submissions = driver.counts().submissions;
+        queues.trace_driver(EventKind::Submit, begin, submissions);
     }
 
     /// Ends the batch after this time at the latest, as the driver has operations to submit.
@@ -135,10 +147,13 @@ impl Io {
     /// Submits operations and sleeps until an event or for this time. Returns the time that has
     /// passed.
     pub(super) fn wait(&self, queues: &Queues, timeout: Option<Duration>) -> Duration {
-        self.schedule.mark_flushed(queues);
+        let is_alerted = self.schedule.mark_flushed(queues);
         let mut driver = self.driver.lock();
         let begin = driver.now();
         driver.wait(timeout);
+        if is_alerted && queues.is_traced() {
+            queues.trace_driver(EventKind::Sleep, begin, driver.counts().submissions);
+        }
         driver.now().saturating_duration_since(begin)
     }
 }

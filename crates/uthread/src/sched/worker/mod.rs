@@ -86,6 +86,7 @@ use crate::driver::Driver;
 use crate::driver::native::standard_error;
 use crate::fiber::{AnyContext, Started};
 use crate::pool::Pool;
+use crate::root::EventKind;
 use crate::tls::ThreadPointer;
 
 pub(crate) struct Worker {
@@ -332,6 +333,10 @@ impl Worker {
                     if let Some(record) = fiber.control().record() {
                         record.claim.name(std::ptr::from_ref(self).cast());
                     }
+                    if self.queues.is_traced() {
+                        let id = fiber.control().id().get();
+                        self.queues.trace_moment(EventKind::Return, id, 0);
+                    }
                     self.queues.make_ready(fiber);
                 }
                 Mail::New(fiber) => {
@@ -343,6 +348,7 @@ impl Worker {
                 Mail::Interrupt(fiber) => self.io.reactor.borrow_mut().interrupt(fiber.control()),
                 Mail::Trim(first) => self.trim_stacks(first),
                 Mail::Probe => self.probes.take(&self.queues),
+                Mail::Trace(is_traced) => self.queues.set_traced(is_traced),
                 Mail::List(listing) => {
                     let (reactor, now) = (self.io.reactor.borrow(), self.io.now());
                     listing.add(self.shared(), &self.queues.remote, reactor.fibers(), now);

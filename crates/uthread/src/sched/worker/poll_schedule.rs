@@ -97,10 +97,12 @@ impl PollSchedule {
         }
     }
 
-    /// Records that the driver is about to submit its operations and to poll.
-    pub(super) fn mark_flushed(&self, queues: &Queues) {
+    /// Records that the driver is about to submit its operations and to poll. Returns `true` if there
+    /// are other alerts.
+    #[inline]
+    pub(super) fn mark_flushed(&self, queues: &Queues) -> bool {
         self.flush_at.set(None);
         self.look_at.set(None);
-        queues.alerts.set(Alerts::BATCH_END, false);
+        queues.alerts.clear(Alerts::BATCH_END)
     }
 }

@@ -33,6 +33,14 @@ impl Worker {
         }
     }
 
+    /// Runs a fiber like [`run_fiber`](Worker::run_fiber), and records that if the worker is traced.
+    pub(super) fn run_recorded(&self, fiber: Started, switch: u64) -> Ran {
+        if self.queues.is_traced() {
+            self.queues.trace_resume();
+        }
+        self.run_fiber(fiber, switch)
+    }
+
     /// Runs a fiber like [`run_fiber`](Worker::run_fiber), where fibers have neither thread-local
     /// storage of their own nor a context.
     pub(super) fn run_plain_fiber(&self, fiber: Started, switch: u64) -> Ran {
@@ -179,6 +187,19 @@ impl Worker {
 
     #[inline(never)]
     fn pause_alerted(&self, fiber: Started, pause: Pause) {
+        if self.queues.alerts.has(Alerts::PANICS | Alerts::TRACED) {
+            self.pause_watched(fiber, pause);
+        } else {
+            current::set_running(None);
+            self.complete_pause(fiber, pause);
+        }
+    }
+
+    #[cold]
+    fn pause_watched(&self, fiber: Started, pause: Pause) {
+        if self.queues.is_traced() {
+            self.queues.trace_leave(fiber.control(), Some(pause));
+        }
         if self.queues.alerts.has(Alerts::PANICS) {
             self.pause_checked(fiber, pause);
         } else {

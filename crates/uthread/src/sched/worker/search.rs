@@ -43,7 +43,7 @@ impl Worker {
 
     fn run_found(&self, fiber: Started) -> ControlFlow<Started> {
         let switch = self.queues.remote.counters.switches.get().wrapping_add(1);
-        if let Ran::Alone(fiber) = self.run_fiber(fiber, switch) {
+        if let Ran::Alone(fiber) = self.run_recorded(fiber, switch) {
             return ControlFlow::Break(fiber);
         }
         self.record_no_fiber();

@@ -18,6 +18,7 @@ use super::Worker;
 use super::alerts::Alerts;
 use super::queues::Queues;
 use crate::fiber::{FiberRef, Started, wake};
+use crate::root::EventKind;
 #[cfg(test)]
 use crate::sched::fast_rand;
 use crate::sched::shared::{self, Mail, Remote};
@@ -211,7 +212,11 @@ impl Worker {
             wake(&fiber);
         }
         let fiber = self.fibers.adopt(fiber, &self.queues, &self.io);
-        self.queues.count_steal();
+        self.queues.remote.counters.steals.add(1);
+        if self.queues.is_traced() {
+            let id = fiber.control().id().get();
+            self.queues.trace_moment(EventKind::Move, id, 0);
+        }
         self.queues.make_ready(fiber);
     }
 }

@@ -94,6 +94,9 @@ impl Worker {
             let handover = &self.queues.remote.handover;
             handover.bind(NonNull::from(self).cast(), tls.own());
         }
+        if self.queues.is_traced() {
+            self.queues.trace_detach();
+        }
         self.queues.remote.counters.running.set(0);
         let alone = current::enter(self, || self.run_to_end());
         if alone.is_none() {

@@ -8,17 +8,20 @@
 //! | [`steal`] | what it takes from others |
 //! | [`ordering`] | the fiber to run next where fibers have priorities |
 //! | [`pick`] | the fiber to run next |
+//! | [`tracer`] | what is recorded while a tool traces the process |
 
 mod ordering;
 pub(in crate::sched) mod pick;
 mod spawn;
 mod steal;
+mod tracer;
 mod wake;
 
 use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
 
+use self::tracer::Tracer;
 use super::alerts::Alerts;
 use crate::sched::queues::new_fibers::NewFibers;
 use crate::sched::queues::ready::Ready;
@@ -32,8 +35,11 @@ pub(crate) struct Queues {
     pub(in crate::sched) ready: Ready,
     /// The checks to make before the next fiber runs.
     pub(in crate::sched) alerts: Alerts,
+    pub(in crate::sched) tracer: Tracer,
     /// `true` if the next fiber spawned here starts on the next worker in turn.
     spreads_next: Cell<bool>,
+    /// `true` if that is so, or if spawns are recorded.
+    spawns_unusually: Cell<bool>,
 }
 
 impl Queues {
@@ -50,7 +56,9 @@ impl Queues {
             new,
             ready,
             alerts: Alerts::default(),
+            tracer: Tracer::default(),
             spreads_next: Cell::new(false),
+            spawns_unusually: Cell::new(false),
         }
     }
 

@@ -14,12 +14,14 @@
 use super::Queues;
 use crate::fiber::FiberRef;
 use crate::priorities::Priority;
+use crate::root::EventKind;
 use crate::sched::queues::new_fibers::NewFibers;
 use crate::sched::worker::current;
 
 impl Queues {
     /// Queues a new fiber.
     pub(in crate::sched) fn spawn(&self, fiber: FiberRef) {
+        self.trace_spawn(&fiber);
         if self.spreads_next.get() {
             self.spread(fiber);
         } else if fiber.control().limits.priority() == Priority::Normal {
@@ -30,11 +32,19 @@ impl Queues {
         }
     }
 
+    fn trace_spawn(&self, fiber: &FiberRef) {
+        if self.is_traced() {
+            let parent = self.remote.counters.running.get();
+            let id = fiber.control().id().get();
+            self.trace_moment(EventKind::Spawn, id, parent);
+        }
+    }
+
     /// Takes and queues a new fiber, whose priority is normal, unless more has to be done than
     /// that.
     #[inline]
     pub(in crate::sched) fn spawn_ordinary(&self, fiber: &mut Option<FiberRef>) {
-        if self.spreads_next.get() {
+        if self.spawns_unusually.get() {
             return;
         }
         match &self.new {
@@ -80,6 +90,7 @@ impl Queues {
             let priority = running.control().limits.priority();
             fiber.control().limits.set_priority(priority);
         }
+        self.trace_spawn(&fiber);
         self.push_new(fiber);
     }
 
@@ -99,12 +110,20 @@ impl Queues {
     pub(in crate::sched) fn spread_next(&self) {
         let spreads = self.shared.workers() > 1;
         self.spreads_next.set(spreads);
+        self.note_spawns();
+    }
+
+    /// Records whether spawns are ordinary.
+    pub(in crate::sched) fn note_spawns(&self) {
+        let is_unusual = self.spreads_next.get() || self.is_traced();
+        self.spawns_unusually.set(is_unusual);
     }
 
     /// Hands a new fiber to the next worker in turn.
     #[cold]
     fn spread(&self, fiber: FiberRef) {
         self.spreads_next.set(false);
+        self.note_spawns();
         let worker = self.shared.next_in_turn();
         if let Some(fiber) = worker.hand(fiber) {
             // The other worker has ended with the runtime, before this one.

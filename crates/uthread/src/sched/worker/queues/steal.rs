@@ -2,6 +2,7 @@
 
 use super::Queues;
 use crate::fiber::FiberRef;
+use crate::root::EventKind;
 use crate::sched::shared::Remote;
 
 impl Queues {
@@ -42,5 +43,8 @@ impl Queues {
 
     pub(in crate::sched) fn count_steal(&self) {
         self.remote.counters.steals.add(1);
+        if self.is_traced() {
+            self.trace_moment(EventKind::Steal, 0, 0);
+        }
     }
 }

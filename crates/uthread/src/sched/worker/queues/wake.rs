@@ -8,6 +8,18 @@ impl Queues {
     /// Appends a fiber that has left its stack to the ready fibers.
     #[inline]
     pub(in crate::sched) fn make_ready(&self, fiber: Started) {
+        if self.ready.is_plain() {
+            self.ready.push_staying(fiber);
+        } else {
+            self.make_ready_by_kind(fiber);
+        }
+    }
+
+    #[cold]
+    fn make_ready_by_kind(&self, fiber: Started) {
+        if self.is_traced() {
+            self.trace_ready(fiber);
+        }
         self.ready.push(fiber);
     }
 
@@ -25,7 +37,19 @@ impl Queues {
     #[inline]
     fn make_next(&self, fiber: Started) {
         let switches = self.remote.counters.switches.get();
-        self.ready.push_next(fiber, switches);
+        if self.ready.is_plain() {
+            self.ready.push_next_plain(fiber, switches);
+        } else {
+            self.make_next_by_kind(fiber, switches);
+        }
+    }
+
+    #[cold]
+    fn make_next_by_kind(&self, fiber: Started, switches: u64) {
+        if self.is_traced() {
+            self.trace_ready(fiber);
+        }
+        self.ready.push_next_by_kind(fiber, switches);
     }
 
     /// Queues a fiber before the other ready ones if it is to resume `first`, and behind them
@@ -33,7 +57,7 @@ impl Queues {
     pub(in crate::sched) fn make_ready_as(&self, fiber: Started, first: bool) {
         let switches = self.remote.counters.switches.get();
         if first && self.ready.has_no_next(switches) {
-            self.ready.push_next(fiber, switches);
+            self.make_next(fiber);
         } else {
             self.make_ready(fiber);
         }
@@ -69,6 +93,8 @@ impl Queues {
         let own = self.belong_to(owner);
         if own {
             self.make_next(fiber);
+        } else if self.is_traced() {
+            self.trace_wake(fiber);
         }
         own
     }
