@@ -17,8 +17,8 @@ use crate::op::fs::FileOperation;
 use crate::op::{self, Operation, buffers};
 use crate::resource::descriptor::{Descriptor, FdState, impl_has_fd_state};
 use crate::sched::caller;
-use crate::sched::features::ticket_lock::{Ticket, TicketLock};
 use crate::sched::features::{file_calls, offload};
+use crate::sync::exclusive::{Exclusive, Held};
 
 /// An open file; the counterpart of [`std::fs::File`].
 ///
@@ -55,7 +55,7 @@ enum Position {
     /// support offsets.
     Unshared,
     /// The kernel serializes `read` and `write` calls, but not the requests of a driver.
-    Shared(Arc<TicketLock>),
+    Shared(Arc<Exclusive>),
 }
 
 impl fmt::Debug for File {
@@ -363,7 +363,7 @@ impl File {
     }
 
     /// Waits until no other call uses the file position, if the file has one.
-    fn lock_position(&self) -> io::Result<Option<Ticket<'_>>> {
+    fn lock_position(&self) -> io::Result<Option<Held<'_>>> {
         Ok(match self.position()? {
             Position::Unshared => None,
             Position::Shared(lock) => Some(lock.lock()),
@@ -401,7 +401,7 @@ impl File {
                 Position::Unshared => file_calls::transfer(Operation::File(operation)),
             };
         }
-        let Some(_ticket) = self.lock_position()? else {
+        let Some(_held) = self.lock_position()? else {
             return file_calls::transfer(Operation::File(operation));
         };
         if !caller::is_on_worker() {
@@ -489,7 +489,7 @@ impl Write for &File {
 
 impl Seek for &File {
     fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
-        let _ticket = self.lock_position()?;
+        let _held = self.lock_position()?;
         // Only changes a number in memory; never waits.
         (&self.inner).seek(position)
     }

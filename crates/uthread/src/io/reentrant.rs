@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard};
 use crate::atomic::lock;
 use crate::fiber::WakeHandle;
 use crate::sched::caller;
-use crate::sched::features::ticket_lock::{Ticket, TicketLock};
+use crate::sync::exclusive::{Exclusive, Held};
 
 pub(super) struct Reentrant {
-    lock: TicketLock,
+    lock: Exclusive,
     owner: Mutex<Option<Owner>>,
 }
 
@@ -18,7 +18,7 @@ pub(super) struct Reentrant {
 struct Owner {
     who: WakeHandle,
     depth: usize,
-    _ticket: Ticket<'static>,
+    _held: Held<'static>,
 }
 
 /// The guard. It is not `Send`, like the guards of `std`: it belongs to the fiber or thread that
@@ -31,7 +31,7 @@ pub(super) struct Locked {
 impl Reentrant {
     pub(super) const fn new() -> Reentrant {
         Reentrant {
-            lock: TicketLock::new(),
+            lock: Exclusive::new(),
             owner: Mutex::new(None),
         }
     }
@@ -48,11 +48,11 @@ impl Reentrant {
             owner.depth += 1;
             return locked;
         }
-        let ticket = self.lock.lock();
+        let held = self.lock.lock();
         *self.owner() = Some(Owner {
             who: caller::wake_handle(),
             depth: 1,
-            _ticket: ticket,
+            _held: held,
         });
         locked
     }

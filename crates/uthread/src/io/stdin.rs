@@ -20,12 +20,12 @@ use super::{stream, terminal};
 use crate::atomic::lock;
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::features::offload;
-use crate::sched::features::ticket_lock::{Ticket, TicketLock};
+use crate::sync::exclusive::{Exclusive, Held};
 
 /// Size of the buffer, the same as that of `std`.
 const BUFFER_BYTES: usize = 8 * 1024;
 
-static LOCK: TicketLock = TicketLock::new();
+static LOCK: Exclusive = Exclusive::new();
 static BUFFER: Mutex<Option<BufReader<Unbuffered>>> = Mutex::new(None);
 
 /// Returns a handle to the standard input of the process; the counterpart of [`std::io::stdin`].
@@ -69,7 +69,7 @@ pub struct Stdin(());
 pub struct StdinLock<'a> {
     /// `Some` while the input is locked.
     reader: Option<BufReader<Unbuffered>>,
-    _ticket: Ticket<'static>,
+    _held: Held<'static>,
     /// Makes the guard not `Send`, as in `std`.
     lifetime: PhantomData<MutexGuard<'a, ()>>,
 }
@@ -88,12 +88,12 @@ impl Stdin {
     /// ```
     #[must_use]
     pub fn lock(&self) -> StdinLock<'static> {
-        let ticket = LOCK.lock();
+        let held = LOCK.lock();
         let kept = buffer().take();
         let new = || BufReader::with_capacity(BUFFER_BYTES, Unbuffered);
         StdinLock {
             reader: Some(kept.unwrap_or_else(new)),
-            _ticket: ticket,
+            _held: held,
             lifetime: PhantomData,
         }
     }

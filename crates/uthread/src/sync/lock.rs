@@ -1,4 +1,4 @@
-//! The lock under `Mutex` and `RwLock`, for one writer or many readers.
+//! The lock under `Mutex`, `RwLock` and `Exclusive`, for one writer or many readers.
 //!
 //! ```text
 //!   state = readers (30 bits) | QUEUED | WRITER

@@ -58,6 +58,7 @@ pub mod watch;
 pub(crate) mod change;
 mod channel;
 mod channel_ends;
+pub(crate) mod exclusive;
 mod lock;
 pub(crate) mod notify_mutex;
 mod poison;

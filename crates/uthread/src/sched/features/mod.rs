@@ -9,7 +9,6 @@
 //! | [`offload`] | blocking calls on the pool's threads |
 //! | [`dedicated`] | fibers that run on threads of their own beside the workers |
 //! | [`listing`] | the list of a runtime's fibers |
-//! | [`ticket_lock`] | a fair lock for fibers and threads |
 //! | [`ring`] | the features of the caller's ring |
 //! | [`fork`] | the state of a fiber in a child made by `fork` |
 
@@ -22,4 +21,3 @@ pub(crate) mod offload;
 pub(crate) mod readiness;
 pub(crate) mod ring;
 pub(crate) mod thread_ends;
-pub(crate) mod ticket_lock;
