@@ -5,37 +5,88 @@
 //! completed before the stack was copied, and is still the last one when the process has stopped.
 
 use std::collections::HashMap;
+use std::mem;
 
 use uthread::root::{Layout, Reason};
 
-use crate::memory::Piece;
+use crate::memory::{Piece, word};
 use crate::snapshot::{Copied, Snapshot, left_off};
 
-/// The stacks of suspended fibers, by the addresses of the fibers.
+/// The copied fibers, in the order of the lists.
 #[derive(Default)]
-pub(crate) struct Ahead(HashMap<u64, Snapshot>);
+pub(crate) struct Ahead {
+    copies: Vec<Snapshot>,
+    /// What each had then; `None` of those whose stacks may have changed while they were copied.
+    marks: Vec<Option<Mark>>,
+    by_address: HashMap<u64, usize>,
+    /// Where the next fiber probably is, as the lists have mostly the same order.
+    next: usize,
+}
+
+/// What changes if a fiber runs or its memory becomes another one's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Mark {
+    address: u64,
+    id: u64,
+    top: u64,
+    left_off: u64,
+    home: u64,
+    last_switch: u64,
+}
+
+impl Mark {
+    /// Returns the mark of a suspended fiber. `None` of one that has run without its worker, which
+    /// is no switch.
+    fn of(address: u64, control: &[u8], layout: Layout) -> Option<Mark> {
+        let word = |offset: u32| word(control, offset as usize);
+        let half = |offset: u32| Some(word(offset)? & u64::from(u32::MAX));
+        let reason = *control.get(layout.reason as usize)?;
+        (reason != Reason::Alone as u8).then_some(Mark {
+            address,
+            id: word(layout.id)?,
+            top: word(layout.top)?,
+            left_off: left_off(control, layout),
+            home: half(layout.home)?,
+            last_switch: half(layout.last_switch)?,
+        })
+    }
+}
 
 impl Ahead {
     /// Takes what was copied while the process ran.
     pub(crate) fn of(copied: Copied) -> Ahead {
-        let settled = copied.fibers.into_iter().filter(|copy| copy.is_settled);
-        Ahead(settled.map(|copy| (copy.control.address, copy)).collect())
+        let copies = copied.fibers;
+        let addresses = copies.iter().map(|copy| copy.control.address);
+        let mark = |copy: &Snapshot| {
+            let is_whole = copy.is_settled && !copy.stack.bytes.is_empty();
+            let of = || Mark::of(copy.control.address, &copy.control.bytes, copy.layout);
+            is_whole.then(of).flatten()
+        };
+        Ahead {
+            by_address: addresses.zip(0..).collect(),
+            marks: copies.iter().map(mark).collect(),
+            next: 0,
+            copies,
+        }
     }
 
-    /// Returns the copied stack of a fiber, unless it may have changed.
-    pub(crate) fn take(&mut self, control: &Piece, layout: Layout) -> Option<Piece> {
-        let copy = self.0.remove(&control.address)?;
-        let halves = [layout.id, layout.id + 4, layout.home, layout.last_switch];
-        let words = |control: &Piece| {
-            let half = |at| control.half(at);
-            (halves.map(half), control.word(layout.top))
+    /// Finds the copy of a fiber, unless it may have changed.
+    pub(crate) fn find(&mut self, address: u64, control: &[u8], layout: Layout) -> Option<usize> {
+        let mark = Mark::of(address, control, layout)?;
+        let next = self.marks.get(self.next).copied().flatten();
+        let index = match next {
+            Some(next) if next.address == address => self.next,
+            _ => *self.by_address.get(&address)?,
         };
-        let is_unchanged = words(control) == words(&copy.control)
-            && left_off(control, layout) == left_off(&copy.control, layout);
-        // It may have run without its worker, which is no switch.
-        let reason = control.bytes.get(layout.reason as usize).copied();
-        let has_waited = reason.is_some_and(|reason| reason != Reason::Alone as u8);
-        (is_unchanged && has_waited && !copy.stack.bytes.is_empty()).then_some(copy.stack)
+        self.next = index + 1;
+        (self.marks[index] == Some(mark)).then_some(index)
+    }
+
+    /// Takes a copied stack, and the name, which do not change.
+    pub(crate) fn take(&mut self, index: usize) -> Option<(Piece, Option<String>)> {
+        let copy = self.copies.get_mut(index)?;
+        let stack = mem::replace(&mut copy.stack, Piece::new(0, 0));
+        Some((stack, copy.name.take()))
     }
 }
 
@@ -81,12 +132,16 @@ mod tests {
     fn is_used_after(byte: usize, value: u8) -> bool {
         let mut control = control();
         control.bytes[byte] = value;
-        ahead(true).take(&control, layout()).is_some()
+        ahead(true).find(0x100, &control.bytes, layout()).is_some()
     }
 
     #[test]
     fn a_fiber_that_has_not_run_is_not_copied_again() {
-        assert!(ahead(true).take(&control(), layout()).is_some());
+        assert!(
+            ahead(true)
+                .find(0x100, &control().bytes, layout())
+                .is_some()
+        );
         // It was visited, or what it waited for has come.
         assert!(is_used_after(16, 3));
         assert!(is_used_after(40, Reason::Ready as u8));
@@ -94,16 +149,16 @@ mod tests {
 
     #[test]
     fn a_fiber_that_may_have_run_is_copied_again() {
-        assert!(ahead(false).take(&control(), layout()).is_none());
+        assert!(
+            ahead(false)
+                .find(0x100, &control().bytes, layout())
+                .is_none()
+        );
         for (byte, value) in [(0, 8), (4, 1), (8, 8), (16, 8), (24, 2), (32, 101)] {
             assert!(!is_used_after(byte, value), "byte {byte}");
         }
         assert!(!is_used_after(40, Reason::Alone as u8));
         let mut ahead = ahead(true);
-        let elsewhere = Piece {
-            address: 0x200,
-            ..control()
-        };
-        assert!(ahead.take(&elsewhere, layout()).is_none());
+        assert!(ahead.find(0x200, &control().bytes, layout()).is_none());
     }
 }

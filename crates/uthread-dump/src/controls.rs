@@ -42,6 +42,14 @@ impl Controls {
         Controls { bytes, runs }
     }
 
+    /// Returns a copy of the one at this address, which is empty if it could not be read.
+    pub(crate) fn piece(&self, address: u64) -> Piece {
+        Piece {
+            address,
+            bytes: self.get(address).unwrap_or_default().to_vec(),
+        }
+    }
+
     /// Returns the bytes of the one at this address, which is one of those copied.
     pub(crate) fn get(&self, address: u64) -> Option<&[u8]> {
         let after = self.runs.partition_point(|run| run.address <= address);

@@ -42,6 +42,7 @@ mod sample;
 mod sites;
 mod snapshot;
 mod stat;
+mod taken;
 mod trace;
 mod watch;
 
@@ -75,12 +76,15 @@ pub fn dump(pid: i32) -> Result<Report> {
     let modules = Modules::of(process::mappings(pid)?);
     let mut ahead = Ahead::default();
     for _ in 0..ROUNDS_AHEAD {
-        let copied = fibers::copy(&Running(pid), &modules, ahead);
-        ahead = copied.map(Ahead::of).unwrap_or_default();
+        let taken = fibers::take(&Running(pid), &modules, ahead);
+        ahead = taken
+            .map(|taken| Ahead::of(taken.finish()))
+            .unwrap_or_default();
     }
     let mut process = Process::stop(pid)?;
-    let copied = fibers::copy(&process, &modules, ahead)?;
+    let taken = fibers::take(&process, &modules, ahead)?;
     let stopped = process.resume();
+    let copied = taken.finish();
     let mut report = Report::new(pid, copied, &process, &modules);
     report.set_stopped(stopped);
     Ok(report)
@@ -96,6 +100,6 @@ pub fn dump(pid: i32) -> Result<Report> {
 pub fn dump_core(path: &Path, program: Option<&Path>) -> Result<Report> {
     let core = Core::open(path, program)?;
     let modules = Modules::of(core.mappings.clone());
-    let copied = fibers::copy(&core, &modules, Ahead::default())?;
+    let copied = fibers::take(&core, &modules, Ahead::default())?.finish();
     Ok(Report::new(core.pid, copied, &core, &modules))
 }

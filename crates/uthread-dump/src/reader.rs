@@ -60,7 +60,7 @@ impl Reader<'_> {
     pub(crate) fn read(&mut self, copy: Snapshot) -> Fiber {
         let layout = copy.layout;
         let byte = |offset: u32| copy.control.bytes.get(offset as usize).copied();
-        let left_off = left_off(&copy.control, layout);
+        let left_off = left_off(&copy.control.bytes, layout);
         let state = match copy.running {
             Some((thread, _)) => State::Running { thread },
             None => suspended(byte(layout.reason), byte(layout.token), left_off),

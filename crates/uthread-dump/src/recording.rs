@@ -154,8 +154,8 @@ impl Recording {
 
     /// Returns the names of the fibers that have one, and live, by id.
     fn names(&self) -> HashMap<u64, String> {
-        let copied = fibers::copy(&self.memory, &self.modules, Ahead::default());
-        let fibers = copied.map(|copied| copied.fibers).unwrap_or_default();
+        let taken = fibers::take(&self.memory, &self.modules, Ahead::default());
+        let fibers = taken.map(|taken| taken.finish().fibers).unwrap_or_default();
         let named = fibers.into_iter().filter_map(|fiber| {
             let id = fiber.control.word(fiber.layout.id)?;
             Some((id, fiber.name?))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uthread::root::Layout;
 
-use crate::memory::{Piece, Registers};
+use crate::memory::{Piece, Registers, word};
 
 /// The fibers of a process, copied.
 #[derive(Default)]
@@ -33,6 +33,6 @@ pub(crate) struct Snapshot {
 }
 
 /// Returns the mark of a suspended fiber.
-pub(crate) fn left_off(control: &Piece, layout: Layout) -> u64 {
-    control.word(layout.left_off).unwrap_or(0) & !7
+pub(crate) fn left_off(control: &[u8], layout: Layout) -> u64 {
+    word(control, layout.left_off as usize).unwrap_or(0) & !7
 }
