@@ -2,9 +2,11 @@
 //! program runs itself once per case and driver: a process must have no other threads for a report.
 
 use std::env;
+use std::hint;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
@@ -75,6 +77,15 @@ const CASES: &[Case] = &[
         places: &[false],
         report: &[
             "3 fibers wait, and nothing can wake one of them",
+            "1 fiber, keeps a thread, spawned at",
+        ],
+    },
+    Case {
+        name: "a lock of std by the only fiber of a worker",
+        run: lock_std_alone,
+        places: &[false],
+        report: &[
+            "2 fibers wait, and nothing can wake one of them",
             "1 fiber, keeps a thread, spawned at",
         ],
     },
@@ -336,6 +347,25 @@ fn lock_std_crosswise(builder: Builder) {
         });
         waiter.join().unwrap();
         holder.join().unwrap();
+    });
+}
+
+/// No other fiber waits for the worker of the one that is blocked.
+fn lock_std_alone(builder: Builder) {
+    run(builder, || {
+        let lock = Arc::new(std::sync::Mutex::new(()));
+        let has_begun = Arc::new(AtomicBool::new(false));
+        let (theirs, begins) = (Arc::clone(&lock), Arc::clone(&has_begun));
+        let _guard = lock.lock();
+        let waiter = spawn(move || {
+            begins.store(true, Ordering::Relaxed);
+            let _guard = theirs.lock();
+        });
+        // This worker is kept, so that another one runs it.
+        while !has_begun.load(Ordering::Relaxed) {
+            hint::spin_loop();
+        }
+        waiter.join().unwrap();
     });
 }
 

@@ -43,6 +43,10 @@ const INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// millisecond.
 const INTERVAL_WITH_SPARES: Duration = Duration::from_micros(500);
 
+/// Time after which a worker is taken from the only fiber that it has, if that waits for a lock: to
+/// sleep, so that a deadlock is found.
+const ALONE_TIME: Duration = Duration::from_secs(1);
+
 /// Fibers that are handed to a worker that is stuck wait for two samples until another one is woken
 /// to take them over.
 const INTERVAL_MAX: Duration = Duration::from_millis(25);
@@ -196,6 +200,8 @@ struct Sample {
     since: Instant,
     /// The CPU time that its thread had used then, if a spare thread may have to go on with it.
     cpu_time: Option<Duration>,
+    /// When to look whether its fiber waits for a lock though no other one is there.
+    look_after: Duration,
     /// How long the stall must last to be reported (again).
     report_after: Duration,
     is_counted: bool,
@@ -309,6 +315,7 @@ impl Monitor {
                 cpu_time: (runs && shared.spares.may_be())
                     .then(|| remote.cpu_time())
                     .flatten(),
+                look_after: ALONE_TIME,
                 report_after: self.config.threshold.unwrap_or(Duration::MAX),
                 is_counted: false,
             };
@@ -324,6 +331,10 @@ impl Monitor {
             let duration = now.saturating_duration_since(sample.since);
             if !duration.is_zero() {
                 shared.relieve(index, sample.cpu_time);
+            }
+            if duration >= sample.look_after {
+                sample.look_after = duration + ALONE_TIME;
+                shared.relieve_if_locked(index);
             }
             if hooks_run && let Some(threshold) = self.config.threshold {
                 sample.report_after = sample.report_after.max(duration.saturating_add(threshold));

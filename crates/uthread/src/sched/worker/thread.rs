@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{AbortOnUnwind, Worker, current};
-use crate::driver::native::blocked::Task;
+use crate::driver::native::blocked::{Blocked, Task};
 use crate::fiber::{Kept, Started};
 use crate::sched::shared::debugger;
 use crate::sched::shared::handover::Moved;
@@ -133,6 +133,16 @@ impl Shared {
         let others_wait =
             || self.others_wait_for(remote) || self.has_stealable_work() || remote.has_to_list();
         if self.spares.may_be() && others_wait() && !remote.waits_for_cpu(cpu_time) {
+            self.take_over(index);
+        }
+    }
+
+    /// Lets another thread go on with a worker whose fiber waits for a lock that does not suspend it.
+    /// Called by the monitor, seldom.
+    pub(in crate::sched) fn relieve_if_locked(&self, index: usize) {
+        let task = self.remote(index).task.load();
+        let is_locked = task.is_some_and(|task| task.blocked() == Some(Blocked::Futex));
+        if self.spares.may_be() && is_locked {
             self.take_over(index);
         }
     }
