@@ -32,6 +32,7 @@ mod looks;
 mod memory;
 mod model;
 mod modules;
+mod opened;
 mod origins;
 mod process;
 mod reader;

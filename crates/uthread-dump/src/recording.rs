@@ -11,7 +11,8 @@ use crate::ahead::Ahead;
 use crate::fibers;
 use crate::memory::{Memory as _, Piece, read_one, word};
 use crate::modules::Modules;
-use crate::process::{Running, mappings};
+use crate::opened::open;
+use crate::process::Running;
 use crate::roots::{self, Found};
 use crate::sites::Sites;
 use crate::trace::{Event, Trace, TracedWorker};
@@ -82,19 +83,12 @@ struct Recorded {
 impl Recording {
     /// Finds the workers, and passes over what they have recorded for others.
     fn begin(pid: i32) -> Result<Recording> {
-        let mappings = mappings(pid)?;
-        let files = mappings.iter().map(|mapping| mapping.range.clone());
-        let sites = Sites::new(files.collect());
-        let modules = Modules::of(mappings);
-        let memory = Running(pid);
-        if let Some(root) = modules.roots.first() {
-            memory.probe(root.start)?;
-        }
+        let opened = open(pid)?;
         let mut recording = Recording {
-            memory,
-            roots: roots::find(&memory, &modules)?,
-            modules,
-            sites,
+            memory: opened.memory,
+            modules: opened.modules,
+            roots: opened.roots,
+            sites: opened.sites,
             workers: Vec::new(),
             places: HashMap::new(),
         };

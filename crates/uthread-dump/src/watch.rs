@@ -17,8 +17,8 @@ use crate::controls::{Controls, references, suspended};
 use crate::looks::{Seen, look};
 use crate::memory::{Memory as _, Piece, read_one, word};
 use crate::model::State;
-use crate::modules::Modules;
-use crate::process::{Running, mappings};
+use crate::opened::open;
+use crate::process::Running;
 use crate::roots::{self, Found};
 use crate::sample::{Activity, Counts, Sample, Site, States, Worker};
 use crate::sites::Sites;
@@ -105,18 +105,11 @@ impl Watch {
     /// There is no such process; its memory may not be read, by `process_vm_readv(2)`; it does not
     /// use the library, or another version of it.
     pub fn open(pid: i32) -> Result<Watch> {
-        let mappings = mappings(pid)?;
-        let files = mappings.iter().map(|mapping| mapping.range.clone());
-        let sites = Sites::new(files.collect());
-        let modules = Modules::of(mappings);
-        let memory = Running(pid);
-        if let Some(root) = modules.roots.first() {
-            memory.probe(root.start)?;
-        }
+        let opened = open(pid)?;
         let mut watch = Watch {
-            memory,
-            roots: roots::find(&memory, &modules)?,
-            sites,
+            memory: opened.memory,
+            roots: opened.roots,
+            sites: opened.sites,
             shares: Shares::default(),
             earlier: Earlier {
                 at: Instant::now(),
