@@ -234,7 +234,8 @@ impl<T> Channel<T> {
     /// any waits.
     fn wake_receiver(&self, mut state: MutexGuard<'_, ChannelQueue<T>>) {
         // If it is abandoned, the value goes to one of the others.
-        if state.waiting.usual && (state.waiting.has_no_others() || self.can_wake_usual(&state)) {
+        let is_only = state.waiting.has_no_others();
+        if state.waiting.usual && (is_only || !self.usual_receiver().is_abandoned()) {
             state.waiting.usual = false;
             drop(state);
             self.usual_receiver().wake();

@@ -35,8 +35,7 @@ impl Queues {
 
     /// Makes a fiber run next that the running one has woken.
     #[inline]
-    fn make_next(&self, fiber: Started) {
-        let switches = self.remote.counters.switches.get();
+    fn make_next(&self, fiber: Started, switches: u64) {
         if self.ready.is_plain() {
             self.ready.push_next_plain(fiber, switches);
         } else {
@@ -57,7 +56,7 @@ impl Queues {
     pub(in crate::sched) fn make_ready_as(&self, fiber: Started, first: bool) {
         let switches = self.remote.counters.switches.get();
         if first && self.ready.has_no_next(switches) {
-            self.make_next(fiber);
+            self.make_next(fiber, switches);
         } else {
             self.make_ready(fiber);
         }
@@ -92,7 +91,7 @@ impl Queues {
     pub(in crate::sched) fn wake_own(&self, owner: &Remote, fiber: Started) -> bool {
         let own = self.belong_to(owner);
         if own {
-            self.make_next(fiber);
+            self.make_next(fiber, self.remote.counters.switches.get());
         } else if self.is_traced() {
             self.trace_wake(fiber);
         }
