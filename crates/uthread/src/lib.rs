@@ -153,6 +153,7 @@ mod stack;
 mod tls;
 
 mod atomic;
+mod cache;
 mod forked;
 mod priorities;
 #[doc(hidden)]

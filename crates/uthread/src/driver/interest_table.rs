@@ -160,6 +160,18 @@ impl<O> InterestTable<O> {
         }
     }
 
+    /// Prefetches the operations that these events concern, whose cache misses overlap then. Nothing
+    /// would overlap with those of the first.
+    #[inline]
+    pub(super) fn prefetch(&self, events: &[epoll::Event]) {
+        for event in events.iter().skip(1) {
+            // Not an index is what identifies no file.
+            if let Some(file) = self.files.get(event.data.u64() as usize) {
+                file.prefetch();
+            }
+        }
+    }
+
     #[inline]
     pub(super) fn file(&mut self, fd: RawFd) -> &mut Readiness<O> {
         let index = fd.cast_unsigned() as usize;

@@ -23,6 +23,7 @@ use rustix::io::retry_on_intr;
 
 use super::native::socket::Call;
 use super::{Token, native};
+use crate::cache;
 use crate::op::Operation;
 
 /// The readiness that an operation waits for.
@@ -110,6 +111,11 @@ impl<O> Waiting<O> {
         Waiting { token, operation }
     }
 
+    /// Prefetches the operation.
+    fn prefetch(&self) {
+        cache::prefetch(self.operation);
+    }
+
     /// Returns the operation, which is not accessed elsewhere.
     #[allow(unsafe_code, reason = "the operation is there by promise")]
     pub(super) fn operation(&mut self) -> &mut O {
@@ -174,6 +180,14 @@ impl<O> Readiness<O> {
         self.is_final = false;
         self.unready = Interest::NONE;
         self.unused = 0;
+    }
+
+    /// Prefetches the operation that has waited longest.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        if let Some(first) = &self.first {
+            first.prefetch();
+        }
     }
 
     /// Records an event. Returns the number of waiting operations.

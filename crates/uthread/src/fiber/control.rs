@@ -25,8 +25,8 @@ use super::pause::Pause;
 use super::reference::{FiberRef, Functions};
 use super::runner::{Exit, Runner};
 use super::wake::WakeToken;
+use crate::cache;
 use crate::root::Reason;
-use crate::stack::cache;
 use crate::tls;
 use crate::tls::claim::Named;
 use crate::tls::record::Record;
@@ -502,11 +502,20 @@ impl Started {
         cache::prefetch(self.0);
     }
 
-    /// Prefetches the address translation of the stack page on which the fiber continues. The
-    /// control block must be in the cache.
-    pub(crate) fn prefetch_page(self) {
-        if let Some(left_off) = self.control().switch.left_off.get() {
+    /// Prefetches what the switch needs, with the address translations of its pages: from the stack,
+    /// where the fiber continues and where it is linked to the worker's stack; and the record in the
+    /// fiber's thread-local storage. The control block must be in the cache.
+    pub(crate) fn prefetch_pages(self) {
+        let switch = &self.control().switch;
+        if let Some(left_off) = switch.left_off.get() {
             cache::prefetch_bytes(NonNull::without_provenance(left_off), 1);
+        }
+        if let Some(exit) = switch.exit.get() {
+            cache::prefetch(exit);
+        }
+        if let Some(record) = switch.record.get() {
+            // It has a line of its own.
+            cache::prefetch_bytes(record.cast(), 1);
         }
     }
 

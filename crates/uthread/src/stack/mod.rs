@@ -12,11 +12,10 @@
 //!
 //! [`pool`] hands stacks out and takes them back; [`slabs`] carves them from large mappings;
 //! [`larger`] holds larger stacks for single fibers; [`memory`] makes the system calls, and
-//! [`advice`] makes them for many stacks at once. [`overflow`] reports a touched guard,
-//! [`panic_frames`] detects whether a stack is in a panic hook, and [`cache`] prefetches.
+//! [`advice`] makes them for many stacks at once. [`overflow`] reports a touched guard, and
+//! [`panic_frames`] detects whether a stack is in a panic hook.
 
 mod advice;
-pub(crate) mod cache;
 mod larger;
 mod memory;
 pub(crate) mod overflow;
@@ -31,6 +30,8 @@ use std::ops::Range;
 use std::ptr::{self, NonNull};
 
 use corosensei::stack::StackPointer;
+
+use crate::cache;
 
 /// Number of bytes between the base of a stack and its end. The fiber's runner uses them: so many
 /// that the first line of the cache that it uses there is the one that each switch touches, which

@@ -175,7 +175,9 @@ impl Epoll {
         self.counts.enters += 1;
         let operations = &mut self.operations;
         let mut events = Events::new();
-        for event in events.wait(operations.interests.epoll(), timeout, EVENTS_MAX) {
+        let events = events.wait(operations.interests.epoll(), timeout, EVENTS_MAX);
+        operations.interests.prefetch(events);
+        for event in events {
             let (data, flags) = (event.data.u64(), event.flags);
             match data {
                 WAKE_UP => operations.woken = true,

@@ -173,6 +173,7 @@ impl Connections {
         let mut events = Events::new();
         let events = events.wait(self.interests.epoll(), timeout, max);
         self.calls += 1;
+        self.interests.prefetch(events);
         let is_ring_alone = matches!(events, [event] if event.data.u64() == RING);
         for event in events {
             let (data, flags) = (event.data.u64(), event.flags);

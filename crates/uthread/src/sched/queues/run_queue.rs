@@ -222,7 +222,7 @@ impl RunQueue {
             let next = prefetched..prefetched + STACKS_AT_ONCE;
             prefetched = next.end;
             next.clone()
-                .for_each(|ahead| self.prefetch(ahead, Started::prefetch_page));
+                .for_each(|ahead| self.prefetch(ahead, Started::prefetch_pages));
             next.for_each(|ahead| self.prefetch(ahead, Started::prefetch_stack));
         }
         self.prefetched.set(prefetched);

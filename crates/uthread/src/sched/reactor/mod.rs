@@ -152,7 +152,7 @@ impl Reactor {
         for (token, _) in &*arrived {
             self.operations.prefetch(*token);
         }
-        let mut count = 0;
+        let (mut count, overlap) = (0, arrived.len() > 1);
         for (token, completion) in arrived.drain(..) {
             count += u64::from(!completion.more);
             let completed = self.operations.complete(token, completion);
@@ -163,7 +163,13 @@ impl Reactor {
                 self.late.push(token);
             }
             match completed.woken {
-                Woken::Resumed(fiber) => resumed(fiber, completed.resumes_first),
+                Woken::Resumed(fiber) => {
+                    // Of a single fiber, nothing would overlap.
+                    if overlap {
+                        fiber.prefetch_pages();
+                    }
+                    resumed(fiber, completed.resumes_first);
+                }
                 Woken::Unparked(fiber) => {
                     if let Some((_, fiber)) = end_park(&fiber) {
                         unparked(fiber, completed.resumes_first);
