@@ -26,6 +26,7 @@
 //! | send every value to every receiver | [`broadcast`] |
 //! | let others follow a value that changes, skipping values if they are slow | [`watch`] |
 //! | wait for the first of several events | [`select!`] |
+//! | build a lock of one's own | [`futex`] |
 //!
 //! The guide compares the [channels](crate::guide::channels). When a fiber is cancelled, its wait
 //! ends or continues:
@@ -34,7 +35,7 @@
 //! | --- | --- | --- |
 //! | [`Mutex`], [`RwLock`], [`LazyLock`] | | all |
 //! | [`Once`], [`OnceLock`] | `wait`, `wait_force` | `call_once`, `get_or_init`, `set` |
-//! | [`Condvar`], [`Barrier`], [`Semaphore`] | all | |
+//! | [`Condvar`], [`Barrier`], [`Semaphore`], [`futex`] | all | |
 //! | [`mpsc`], [`mpmc`], [`mod@oneshot`], [`promise`], [`broadcast`], [`select!`] | all | |
 //! | [`watch`] | `changed` | `send`, `send_replace`, `send_modify` |
 
@@ -48,6 +49,7 @@ mod rwlock;
 mod semaphore;
 
 pub mod broadcast;
+pub mod futex;
 pub mod mpmc;
 pub mod mpsc;
 pub mod oneshot;

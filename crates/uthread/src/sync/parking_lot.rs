@@ -111,6 +111,10 @@ pub(super) struct Dequeued {
 }
 
 impl Dequeued {
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.others.len()
+    }
+
     pub(super) fn wake(self) {
         self.first.iter().for_each(WakeHandle::wake);
         self.others.iter().for_each(WakeHandle::wake);

@@ -37,6 +37,7 @@ mod select_runtime;
 mod watch;
 
 mod condvars_barriers_semaphores;
+mod futexes;
 mod locks;
 mod locks_as_std;
 mod locks_cancelled;
@@ -174,6 +175,7 @@ const MODULES: &[harness::Module] = &modules![
     locks_as_std,
     locks_cancelled,
     condvars_barriers_semaphores,
+    futexes,
     onces,
     polling_calls,
     polling_loops,

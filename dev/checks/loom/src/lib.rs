@@ -25,6 +25,7 @@ mod channel_models;
 mod select_models;
 
 mod condvar_models;
+mod futex_models;
 mod lock_models;
 mod notify_mutex_models;
 mod once_models;

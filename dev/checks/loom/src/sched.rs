@@ -124,6 +124,8 @@ pub(crate) mod caller {
     }
 
     pub(crate) mod cancellation {
+        use std::io;
+
         use loom::sync::atomic::Ordering;
 
         pub(crate) fn is_cancelled() -> bool {
@@ -142,11 +144,18 @@ pub(crate) mod caller {
         /// Returns without unwinding, like a call in a destructor.
         pub(crate) fn unwind_if_cancelled() {}
 
+        /// Returns no error: the models know by themselves what has ended.
+        pub(crate) fn refuse_if_cancelled() -> io::Result<()> {
+            Ok(())
+        }
+
         pub(crate) fn count_early_end() {}
     }
 
     pub(crate) mod turn {
         pub(crate) fn spend() {}
+
+        pub(crate) fn spend_try() {}
 
         pub(crate) fn spend_within_wait() {}
     }

@@ -21,6 +21,9 @@ pub(crate) mod selection;
 #[path = "../../../../crates/uthread/src/sync/bucket.rs"]
 pub(crate) mod bucket;
 
+#[path = "../../../../crates/uthread/src/sync/futex.rs"]
+#[allow(unreachable_pub, reason = "it is public in the library")]
+pub(crate) mod futex;
 #[path = "../../../../crates/uthread/src/sync/lock.rs"]
 pub(crate) mod lock;
 #[path = "../../../../crates/uthread/src/sync/condvar/notices.rs"]
