@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
+use uthread::net::TcpSocket;
+
 /// Packages beyond those that come with GHC.
 const PACKAGES: [&str; 4] = ["network", "tasty", "tasty-hunit", "tasty-quickcheck"];
 
@@ -186,12 +188,12 @@ fn the_web_server_answers_by_each_manager() {
             eprintln!("not checked: the server on io_uring, which the kernel refuses");
             continue;
         }
-        // Free a moment ago; the server has no other way to say where it listens.
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        // The server cannot report where it listens, but it reuses addresses: this socket, which
+        // does not listen, keeps the port for it.
+        let reserved = TcpSocket::new_v4().unwrap();
+        reserved.set_reuse_address(true).unwrap();
+        reserved.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = reserved.local_addr().unwrap().port();
         let server = Command::new(&program)
             .args([manager, &port.to_string()])
             .arg(&files)

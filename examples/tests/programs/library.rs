@@ -95,8 +95,12 @@ fn check_chat(driver: Driver) {
 }
 
 fn check_proxy(driver: Driver) {
-    let target = TcpListener::bind("127.0.0.1:0").unwrap();
-    let target_address = target.local_addr().unwrap().to_string();
+    // Keeps the port from other tests when the target no longer listens.
+    let reserved = uthread::net::TcpSocket::new_v4().unwrap();
+    reserved.set_reuse_address(true).unwrap();
+    reserved.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let target_address = reserved.local_addr().unwrap().to_string();
+    let target = TcpListener::bind(&target_address).unwrap();
     let (mut proxy, address) = start("proxy", driver, &["127.0.0.1:0", &target_address]);
     // The server answers once the client has sent everything.
     let server = thread::spawn(move || {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
-use crate::support::FREE;
+use crate::support::{FREE, refusing_socket};
 use tempfile::tempdir;
 
 behaviours![(
@@ -131,10 +131,7 @@ fn sockets_fail_alike(place: Place) {
     let long = "n".repeat(200);
     let taken = std::net::TcpListener::bind(FREE).unwrap();
     let taken = taken.local_addr().unwrap();
-    let closed = {
-        let gone = std::net::TcpListener::bind(FREE).unwrap();
-        gone.local_addr().unwrap()
-    };
+    let (_socket, closed) = refusing_socket();
     compare!(
         place,
         net::TcpStream::connect(nothing);

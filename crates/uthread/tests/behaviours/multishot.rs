@@ -13,7 +13,7 @@ use uthread::{Driver, yield_now};
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, NO_RING, behaviours, lacks};
-use crate::support::{FREE, errno, eventually};
+use crate::support::{FREE, errno, eventually, refusing_socket};
 
 behaviours![
     (
@@ -311,7 +311,9 @@ fn a_waiter_for_events_is_woken(place: Place) {
 
 fn the_end_of_the_runtime_ends_the_wait(place: Place) {
     let runtime = place.runtime();
-    let (listener, address) = listener();
+    // Keeps the address from other trials when the listener has ended.
+    let (_socket, address) = refusing_socket();
+    let listener = TcpListener::bind(address).unwrap();
     let (reader, _writer) = io::pipe().unwrap();
     let accepts = place.spawn_waiting(&runtime, move || {
         let mut connections = ring::accept(&listener);
@@ -330,7 +332,9 @@ fn the_end_of_the_runtime_ends_the_wait(place: Place) {
 
 fn the_end_of_the_runtime_ends_what_was_leaked(place: Place) {
     let runtime = place.runtime();
-    let (listener, address) = listener();
+    // Keeps the address from other trials when the listener has ended.
+    let (_socket, address) = refusing_socket();
+    let listener = TcpListener::bind(address).unwrap();
     let clients = clients(address, 3);
     runtime.run(|| {
         let (reader, mut writer) = io::pipe().unwrap();

@@ -11,7 +11,9 @@ use std::time::Duration;
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
-use crate::support::{FREE, HOUR, drain, errno, eventually, join, kind, limit_descriptors, peer};
+use crate::support::{
+    FREE, HOUR, drain, errno, eventually, join, kind, limit_descriptors, peer, refusing_socket,
+};
 use rustix::io::Errno;
 use uthread::net::{Listener, SocketAddr, TcpListener, TcpStream, serve, serve_with_grace};
 
@@ -47,9 +49,10 @@ fn serve_while<T: Send + 'static>(
     handler: impl Fn(TcpStream, SocketAddr) + Sync,
     clients: impl FnOnce(SocketAddr) -> T + Send + 'static,
 ) -> T {
-    let listener = TcpListener::bind(FREE).unwrap();
+    // Keeps the address from other trials when the listener has ended.
+    let (_socket, address) = refusing_socket();
+    let listener = TcpListener::bind(address).unwrap();
     let end = listener.try_clone().unwrap();
-    let address = listener.local_addr().unwrap();
     let clients = peer(move || {
         let result = clients(address);
         end.shutdown().unwrap();

@@ -40,6 +40,12 @@ fn bound() -> UdpSocket {
     UdpSocket::bind(FREE).unwrap()
 }
 
+/// Makes a socket refuse the datagrams of others: from now on it receives only its own. If it were
+/// closed instead, another trial could take its port.
+fn close_to_others(socket: &UdpSocket) {
+    socket.connect(socket.local_addr().unwrap()).unwrap();
+}
+
 /// Returns two sockets that are connected to each other.
 fn pair() -> (UdpSocket, UdpSocket) {
     let (one, other) = (bound(), bound());
@@ -185,10 +191,9 @@ fn peeking_leaves_the_datagram(place: Place) {
 fn a_refused_datagram_is_reported_by_the_next_call(place: Place) {
     place.run(|| {
         let ours = bound();
-        let gone = bound();
-        let address = gone.local_addr().unwrap();
-        ours.connect(address).unwrap();
-        drop(gone);
+        let closed = bound();
+        ours.connect(closed.local_addr().unwrap()).unwrap();
+        close_to_others(&closed);
         ours.send(b"?").unwrap();
         assert_eq!(errno(ours.recv(&mut [0])), Errno::CONNREFUSED);
         ours.send(b"?").unwrap();
@@ -211,8 +216,8 @@ fn a_refused_datagram_is_reported_by_the_next_call(place: Place) {
 
 fn a_refusal_ends_a_receive_that_waits(place: Place) {
     place.run(|| {
-        let (ours, gone) = pair();
-        drop(gone);
+        let (ours, closed) = pair();
+        close_to_others(&closed);
         let send = || ours.send(b"?").map(drop).unwrap();
         let received = place.meanwhile(|| ours.recv(&mut [0]), send);
         assert_eq!(errno(received), Errno::CONNREFUSED);

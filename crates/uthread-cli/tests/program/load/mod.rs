@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::harness::{Program, command};
+use crate::harness::{Program, command, refusing_socket};
 
 /// Options of a short load without a warm-up.
 const QUICK: [&str; 3] = ["--duration=200ms", "--warm-up=0s", "--json"];
@@ -238,10 +238,7 @@ fn a_file_is_loaded_over_http() {
 
 #[test]
 fn all_connects_fail_where_nothing_listens() {
-    let address = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let (_socket, address) = refusing_socket();
     let report = report("tcp", &address.to_string(), &["--connections=3"], 1);
     assert_eq!(errors(&report, "refused", "connect"), 3);
     assert_eq!(

@@ -1,12 +1,12 @@
 //! Responses to clients that get no tunnel.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
 
 use super::{Target, connect};
-use crate::harness::{Program, Response};
+use crate::harness::{Program, Response, refusing_socket};
 
 fn ask(proxy: &Program, request: &str) -> Response {
     let mut client = proxy.connect();
@@ -83,10 +83,7 @@ fn targets_that_are_not_allowed() {
 
 #[test]
 fn targets_that_refuse() {
-    let closed = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let (_socket, closed) = refusing_socket();
     let (denied, unknown) = (closed.to_string(), "no-such-host.invalid:80");
     let proxy = Program::tunnel(&["--allow", &denied, "--allow", unknown]);
     let response = refusal(&proxy, &denied);

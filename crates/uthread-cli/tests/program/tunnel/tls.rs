@@ -1,19 +1,21 @@
 //! A client and a server of others: curl through the proxy to openssl.
 
 use std::fs;
-use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
 use super::drivers;
-use crate::harness::{Program, wait_until};
+use crate::harness::{Program, refusing_socket, wait_until};
 
 /// A TLS server that serves the files of its directory; killed when dropped.
 struct Server {
     child: Child,
     dir: TempDir,
     port: u16,
+    /// Keeps the port from other tests until the server listens.
+    _reserved: OwnedFd,
 }
 
 impl Server {
@@ -39,24 +41,24 @@ impl Server {
             .output()
             .ok()?;
         assert!(certify.status.success(), "{certify:?}");
-        // Another program may take the port in between: then no test has this one's certificate.
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let (reserved, address) = refusing_socket();
         let child = Command::new("openssl")
             .current_dir(&dir)
             .args([
                 "s_server", "-quiet", "-key", "key", "-cert", "cert", "-WWW", "-accept",
             ])
-            .arg(format!("127.0.0.1:{port}"))
+            .arg(address.to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        Some(Server { child, dir, port })
+        Some(Server {
+            child,
+            dir,
+            port: address.port(),
+            _reserved: reserved,
+        })
     }
 }
 

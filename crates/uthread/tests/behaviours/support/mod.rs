@@ -151,9 +151,11 @@ pub(crate) fn wait_until_asleep(thread: Pid) {
 }
 
 /// Returns a socket that has an address and does not listen: connecting to it is refused, and
-/// nobody else can take its port.
+/// nobody else can take its port. A listener of the test may be bound to the same address, which
+/// remains the test's when that listener has ended.
 pub(crate) fn refusing_socket() -> (OwnedFd, SocketAddr) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::sockopt::set_socket_reuseaddr(&socket, true).unwrap();
     rustix::net::bind(&socket, &FREE.parse::<SocketAddr>().unwrap()).unwrap();
     let address = rustix::net::getsockname(&socket).unwrap();
     (socket, SocketAddr::try_from(address).unwrap())
