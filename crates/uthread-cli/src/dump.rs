@@ -24,7 +24,7 @@ pub(crate) fn run(args: &DumpArgs) -> Exit {
         report.keep_older_than(time);
     }
     if let Some(text) = &args.waiting_on {
-        report.keep_in(text);
+        report.keep_waiting_on(text);
     }
     print(|out| write_report(out, &report, args.json))
 }

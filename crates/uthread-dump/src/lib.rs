@@ -1,5 +1,5 @@
-//! Shows the fibers of a process with uthread, from outside: where each one is, what it waits for,
-//! and where it was spawned. The process need not help, nor be built for it: a release build
+//! Shows the fibers of a process with uthread, from outside: where each one is, what it waits for
+//! and on which file or socket, and where it was spawned. The process need not help, nor be built for it: a release build
 //! without frame pointers will do.
 //!
 //! [`dump`] copies what the fibers use of their stacks; then it stops all threads of the process,
@@ -25,6 +25,7 @@
 mod ahead;
 mod controls;
 mod core_file;
+mod descriptors;
 mod fibers;
 mod history;
 mod interrupted;
@@ -42,6 +43,7 @@ mod roots;
 mod sample;
 mod sites;
 mod snapshot;
+mod sockets;
 mod stat;
 mod taken;
 mod trace;
@@ -67,7 +69,8 @@ use process::{Process, Running};
 /// second time takes less, and so fewer fibers change meanwhile.
 const ROUNDS_AHEAD: u32 = 2;
 
-/// Returns the fibers of a process.
+/// Returns the fibers of a process. What the descriptors refer to that they wait for is looked up
+/// right afterwards, when the process runs again.
 ///
 /// # Errors
 ///
@@ -88,6 +91,7 @@ pub fn dump(pid: i32) -> Result<Report> {
     let copied = taken.finish();
     let mut report = Report::new(pid, copied, &process, &modules);
     report.set_stopped(stopped);
+    report.find_targets();
     Ok(report)
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Fiber {
     pub(crate) runtime: usize,
     pub(crate) worker: u32,
     pub(crate) state: State,
+    /// The number of the descriptor whose operation it waits for, if it has one.
+    pub(crate) descriptor: Option<i32>,
     /// Where it left off. `None` if it has not begun, or if that cannot be found.
     pub(crate) registers: Option<Registers>,
     pub(crate) stack: Piece,
@@ -70,6 +72,10 @@ impl Reader<'_> {
             None if state == State::New => None,
             None => self.saved(&copy.stack, left_off),
         };
+        let descriptor = match state {
+            State::Operation => copy.control.half(layout.descriptor),
+            _ => None,
+        };
         let top = copy.control.word(layout.top).unwrap_or(0);
         let stack_bytes = registers.map_or(0, |at| top.saturating_sub(at.stack));
         let site = copy.control.word(layout.spawn_site).unwrap_or(0);
@@ -80,6 +86,7 @@ impl Reader<'_> {
             runtime: copy.runtime,
             worker: copy.control.half(layout.home).unwrap_or(0),
             state,
+            descriptor: descriptor.and_then(|number| number.try_into().ok()),
             registers,
             stack: copy.stack,
             stack_bytes,

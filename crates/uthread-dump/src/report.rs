@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
+use crate::descriptors;
 use crate::memory::Memory;
 use crate::model::{Frame, State};
 use crate::modules::{Backtrace, Cache, Modules};
@@ -58,6 +59,13 @@ pub struct Member {
     pub runtime: usize,
     /// The index of its worker in the runtime.
     pub worker: u32,
+    /// The number of the descriptor that it waits for: of a socket, pipe or file on which its
+    /// operation is. `None` if it waits for no operation, or if that is on none.
+    pub descriptor: Option<i32>,
+    /// What the descriptor refers to: a path, a pipe, or the addresses of a socket, such as
+    /// `tcp 127.0.0.1:80 (listening)` or `tcp 127.0.0.1:80 -> 127.0.0.1:54321`. `None` in a core
+    /// file, and if it is closed meanwhile.
+    pub target: Option<String>,
     /// Number of bytes of its stack in use.
     pub stack_bytes: u64,
     /// The least time for which it has been suspended, at most 10 ms and a sixth too short; in JSON
@@ -121,6 +129,17 @@ impl Report {
         }
     }
 
+    /// Finds out what the descriptors refer to.
+    pub(crate) fn find_targets(&mut self) {
+        let fibers = || self.groups.iter().flat_map(|group| &group.fibers);
+        let numbers = fibers().filter_map(|fiber| fiber.descriptor).collect();
+        let targets = descriptors::targets(self.pid, &numbers);
+        for fiber in self.groups.iter_mut().flat_map(|group| &mut group.fibers) {
+            let target = fiber.descriptor.and_then(|number| targets.get(&number));
+            fiber.target = target.cloned();
+        }
+    }
+
     /// Leaves only the fibers whose name contains this text.
     pub fn keep_named(&mut self, text: &str) {
         let is_kept = |fiber: &Member| {
@@ -153,15 +172,20 @@ impl Report {
         self.groups.retain(|group| !group.fibers.is_empty());
     }
 
-    /// Leaves only the fibers that are in a function whose name contains this text.
-    pub fn keep_in(&mut self, text: &str) {
-        let is_kept = |group: &Group| {
-            group
-                .frames
-                .iter()
-                .any(|frame| frame.function.contains(text))
+    /// Leaves only the fibers that are in a function whose name contains this text, and those that
+    /// wait for a descriptor whose [target](Member::target) does.
+    pub fn keep_waiting_on(&mut self, text: &str) {
+        let is_target = |fiber: &Member| {
+            let target = fiber.target.as_deref();
+            target.is_some_and(|target| target.contains(text))
         };
-        self.groups.retain(is_kept);
+        for group in &mut self.groups {
+            let mut frames = group.frames.iter();
+            if !frames.any(|frame| frame.function.contains(text)) {
+                group.fibers.retain(is_target);
+            }
+        }
+        self.groups.retain(|group| !group.fibers.is_empty());
     }
 
     /// Returns the number of fibers.
@@ -202,6 +226,8 @@ impl Member {
             spawned_at: fiber.spawn_site.map(|site| site.to_string()),
             runtime: fiber.runtime,
             worker: fiber.worker,
+            descriptor: fiber.descriptor,
+            target: None,
             stack_bytes: fiber.stack_bytes,
             suspended_for: fiber.suspended_for,
         }
@@ -244,6 +270,7 @@ impl Display for Group {
         self.examples(out, "id", |fiber| Some(fiber.id.to_string()))?;
         self.examples(out, "name", |fiber| fiber.name.clone())?;
         self.examples(out, "spawned at", |fiber| fiber.spawned_at.clone())?;
+        self.descriptors(out)?;
         for frame in &self.frames {
             write!(out, "    {}", frame.function)?;
             if let Some(file) = &frame.file {
@@ -262,6 +289,29 @@ impl Display for Group {
 }
 
 impl Group {
+    /// Writes the descriptors that its fibers wait for: a line for each of some of them, or one for
+    /// all if there are only numbers.
+    fn descriptors(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let mut seen = HashSet::new();
+        let known = self.fibers.iter().filter_map(|fiber| {
+            let number = fiber.descriptor.filter(|number| seen.insert(*number))?;
+            Some((number, fiber.target.as_deref()))
+        });
+        let different: Vec<_> = known.collect();
+        if different.iter().all(|(_, target)| target.is_none()) {
+            let number = |fiber: &Member| Some(fiber.descriptor?.to_string());
+            return self.examples(out, "waiting on fd", number);
+        }
+        for (number, target) in different.iter().take(EXAMPLES_MAX) {
+            let target = target.unwrap_or("closed meanwhile");
+            writeln!(out, "  waiting on fd {number}: {target}")?;
+        }
+        match different.len().saturating_sub(EXAMPLES_MAX) {
+            0 => Ok(()),
+            more => writeln!(out, "  waiting on {more} more"),
+        }
+    }
+
     /// Writes a line with some of the different values that its fibers have.
     fn examples(
         &self,

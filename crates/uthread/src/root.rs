@@ -2,8 +2,9 @@
 //!
 //! The root lies in a section of its own, which has a name also in a stripped program. It leads to
 //! the workers, and each of them to the list of the fibers that it has started, which the reactor
-//! keeps anyway, and to its counters: nothing is recorded for a fiber. The root also says where the
-//! fields of a fiber and of a worker are, so that a debugger need not be of the same build.
+//! keeps anyway, and to its counters. For a fiber, only why it leaves its stack is recorded, and the
+//! number of the descriptor that it waits for. The root also says where the fields of a fiber and of
+//! a worker are, so that a debugger need not be of the same build.
 //!
 //! ```text
 //!   section -> Root -> [Entry] -> Vec<FiberRef> -> Control -> Top of its stack
@@ -29,7 +30,7 @@ pub const SECTION: &str = "uthread_root";
 pub const MAGIC: [u8; 8] = *b"uthread\0";
 
 /// The version of what follows, including the meaning of each field. The script for gdb has it, too.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Where a debugger begins.
 ///
@@ -119,6 +120,9 @@ pub struct Layout {
     pub record: u32,
     /// In a record: a word, which is 2 if the fiber runs without its worker.
     pub claim: u32,
+    /// In a fiber that waits for an operation of the kernel: the number of the descriptor that the
+    /// operation is on, an `i32`; negative if it is on none.
+    pub descriptor: u32,
     /// The size of a fiber's fields.
     pub fiber_bytes: u32,
 }
@@ -147,6 +151,7 @@ impl Layout {
             last_switch: next(),
             record: next(),
             claim: next(),
+            descriptor: next(),
             fiber_bytes: next(),
         }
     }

@@ -33,7 +33,7 @@ pub(crate) struct DumpArgs {
     /// Only fibers that have been suspended for this long
     #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
     pub(crate) older_than: Option<Duration>,
-    /// Only fibers in a function whose name contains this text
+    /// Only fibers in a function, or waiting on a path or address, that contains this text
     #[arg(long, value_name = "TEXT")]
     pub(crate) waiting_on: Option<String>,
     /// Print every fiber as JSON

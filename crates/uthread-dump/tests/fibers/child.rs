@@ -1,10 +1,16 @@
 //! What the child of the test does: its fibers wait in many ways.
 
+use std::io::Read as _;
 use std::net::SocketAddr;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use nix::sys::stat::Mode;
+use uthread::fs::{File, OpenOptions};
 use uthread::net::{TcpListener, TcpStream, UdpSocket};
+use uthread::os::unix::net::UnixListener;
 use uthread::sync::{Barrier, Condvar, Mutex, RwLock, Semaphore, mpsc, oneshot, watch};
 
 /// Number of fibers that wait in each way.
@@ -49,6 +55,15 @@ fn turn_right(depth: u64) -> u64 {
         }
     }
     std::hint::black_box(depth)
+}
+
+/// Returns both ends of a FIFO, which has no name any more.
+fn fifo() -> File {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fifo");
+    nix::unistd::mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).open(path).unwrap()
 }
 
 /// Ends the process by a fiber that has been suspended before.
@@ -166,6 +181,14 @@ fn wait_for_fibers() {
         }
     });
     spawn_all("sleep", || uthread::sleep(Duration::from_secs(3600)));
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listener = leak(TcpListener::bind(any).unwrap());
+    let address = listener.local_addr().unwrap();
+    // It has waited for an operation before.
+    spawn_all("connected", move || {
+        let _stream = TcpStream::connect(address).unwrap();
+        uthread::sleep(Duration::from_secs(3600));
+    });
     spawn_all("scope", || {
         uthread::scope(|scope| {
             scope.spawn(uthread::thread::park);
@@ -182,9 +205,21 @@ fn wait_for_the_kernel() {
     });
     spawn_all("read", move || {
         let mut stream = TcpStream::connect(address).unwrap();
-        let _ = std::io::Read::read(&mut stream, &mut [0]);
+        let _ = stream.read(&mut [0]);
     });
     spawn_all("datagram", move || {
         drop(UdpSocket::bind(any).unwrap().recv_from(&mut [0]))
+    });
+    let name = format!("uthread-dump-{}", std::process::id());
+    let name = unix::net::SocketAddr::from_abstract_name(name).unwrap();
+    let unix_listener = leak(UnixListener::bind_addr(&name).unwrap());
+    spawn_all("unix", || drop(unix_listener.accept()));
+    spawn_all("pipe", || {
+        let (mut reader, writer) = uthread::io::pipe().unwrap();
+        let _writer = leak(writer);
+        let _ = reader.read(&mut [0]);
+    });
+    spawn_all("fifo", || {
+        let _ = fifo().read(&mut [0]);
     });
 }

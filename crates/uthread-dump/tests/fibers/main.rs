@@ -3,6 +3,7 @@
 
 mod child;
 
+use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -25,7 +26,7 @@ const CHILD: &str = "UTHREAD_DUMP_CHILD";
 const CORE_BYTES_MAX: u64 = 1 << 32;
 
 /// The names of fibers that wait for others or for a time, and functions that they are in.
-const PARKED: [(&str, &str); 14] = [
+const PARKED: [(&str, &str); 15] = [
     ("mutex", "Mutex"),
     ("read-lock", "RwLock"),
     ("condvar", "Condvar"),
@@ -39,15 +40,20 @@ const PARKED: [(&str, &str); 14] = [
     ("join", "join"),
     ("park", "park"),
     ("sleep", "sleep"),
+    ("connected", "sleep"),
     ("scope", "scope"),
     ("select", "select"),
 ];
 
-/// The same of fibers that wait for an operation.
-const WAITING_FOR_THE_KERNEL: [(&str, &str); 3] = [
-    ("read", "read"),
-    ("accept", "accept"),
-    ("datagram", "recv_from"),
+/// The same of fibers that wait for an operation, and parts of what their descriptors
+/// refer to.
+const WAITING_FOR_THE_KERNEL: [(&str, &str, [&str; 2]); 6] = [
+    ("read", "read", ["tcp 127.0.0.1:", " -> 127.0.0.1:"]),
+    ("accept", "accept", ["tcp 127.0.0.1:", " (listening)"]),
+    ("datagram", "recv_from", ["udp 127.0.0.1:", ""]),
+    ("unix", "accept", ["unix @uthread-dump-", " (listening)"]),
+    ("pipe", "read", ["pipe:[", "]"]),
+    ("fifo", "read", ["/", "/fifo (deleted)"]),
 ];
 
 /// A process whose fibers all wait. Ended when it is dropped.
@@ -163,6 +169,32 @@ fn every_fiber_is_shown(kind: &str) {
     // The process goes on.
     let again = uthread_dump::dump(waiting.pid()).unwrap();
     assert_eq!(again.fibers(), report.fibers());
+    assert_targets_are_shown(report);
+}
+
+/// Checks what the descriptors refer to that fibers wait for.
+fn assert_targets_are_shown(mut report: Report) {
+    for (name, _, parts) in WAITING_FOR_THE_KERNEL {
+        let group = group(&report, name);
+        for fiber in &group.fibers {
+            let (number, target) = (fiber.descriptor.unwrap(), fiber.target.as_deref().unwrap());
+            assert!(target.starts_with(parts[0]), "{fiber:?}");
+            assert!(target.contains(parts[1]), "{fiber:?}");
+            let line = format!("\n  waiting on fd {number}: {target}\n");
+            assert_eq!(group.to_string().matches(&line).count(), 1, "{group}");
+        }
+        let different: HashSet<_> = group.fibers.iter().map(|one| one.descriptor).collect();
+        let expected = if name == "unix" { 1 } else { EACH };
+        assert_eq!(different.len(), expected, "{group}");
+    }
+    let one = group(&report, "datagram").fibers[0].target.clone().unwrap();
+    report.keep_waiting_on(&one);
+    let left: Vec<_> = report
+        .groups
+        .iter()
+        .flat_map(|group| &group.fibers)
+        .collect();
+    assert_eq!(left.len(), 1, "{report}");
 }
 
 fn assert_all_wait(report: &Report, kind: &str) {
@@ -170,8 +202,13 @@ fn assert_all_wait(report: &Report, kind: &str) {
     for (name, function) in PARKED {
         assert_waits(report, name, State::Parked, function);
     }
-    for (name, function) in WAITING_FOR_THE_KERNEL {
+    for (name, function, _) in WAITING_FOR_THE_KERNEL {
         assert_waits(report, name, State::Operation, function);
+    }
+    for fiber in report.groups.iter().flat_map(|group| &group.fibers) {
+        let name = fiber.name.as_deref().unwrap_or_default();
+        let waits = WAITING_FOR_THE_KERNEL.iter().any(|kind| kind.0 == name);
+        assert_eq!(fiber.descriptor.is_some(), waits, "{fiber:?}");
     }
     if kind == "lean" {
         return;
@@ -219,6 +256,11 @@ fn every_fiber_of_a_core_file_is_shown() {
     let report = uthread_dump::dump_core(&core, None).unwrap();
     assert_all_wait(&report, "uring");
     assert_eq!((report.pid, report.fibers()), (before.pid, before.fibers()));
+    let read = |report: &Report| group(report, "read").fibers[0].descriptor.unwrap();
+    let shown = group(&report, "read");
+    assert!(shown.fibers.iter().all(|fiber| fiber.target.is_none()));
+    let line = format!("  waiting on fd {}, ", read(&before));
+    assert!(shown.to_string().contains(&line), "{shown}");
     let program = env::current_exe().unwrap();
     let moved = folder.path().join("moved");
     fs::copy(program, &moved).unwrap();
@@ -290,8 +332,14 @@ fn assert_gdb_shows_all(output: &str) {
     for (name, function) in PARKED {
         assert_gdb_shows(output, name, EACH, "parked", function);
     }
-    for (name, function) in WAITING_FOR_THE_KERNEL {
-        assert_gdb_shows(output, name, EACH, "waiting for an operation", function);
+    for (name, function, _) in WAITING_FOR_THE_KERNEL {
+        assert_gdb_shows(
+            output,
+            name,
+            EACH,
+            "waiting for an operation on fd ",
+            function,
+        );
     }
     assert_gdb_shows(output, "computes", 1, "running on thread ", "compute");
 }

@@ -35,7 +35,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::op::{CallResult, Operation};
+use crate::op::{Awaited, CallResult, Operation};
 use crate::priorities::Priority;
 use crate::resource::buffer_group::BufferGroup;
 use crate::resource::registration::Registration;
@@ -157,10 +157,17 @@ pub(crate) enum Start {
     /// The operation is complete with this result of its system call. No completion follows.
     Done(CallResult),
     /// A completion follows.
-    Pending,
+    Pending(Awaited),
     /// There is no room for the operation, and nothing was done. A flush makes room, provided that
     /// completions are reaped.
     Full,
+}
+
+#[cfg(test)]
+impl Start {
+    pub(crate) fn is_pending(self) -> bool {
+        matches!(self, Start::Pending(_))
+    }
 }
 
 /// A completion of an operation.

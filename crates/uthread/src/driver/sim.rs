@@ -387,6 +387,7 @@ impl Driver for Sim {
             return Start::Full;
         }
         kernel.counts.submissions += 1;
+        let awaited = operation.awaited();
         let mut flight = Flight::new(&mut world, operation, token);
         if waits {
             flight.waits = true;
@@ -398,7 +399,7 @@ impl Driver for Sim {
             let priority = flight.priority;
             kernel.submitted.push(priority, flight);
         }
-        Start::Pending
+        Start::Pending(awaited)
     }
 
     fn set_priority(&mut self, priority: Priority) {

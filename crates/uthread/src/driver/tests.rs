@@ -119,7 +119,7 @@ fn a_flush_begins_operations_in_the_order_of_their_priorities() {
                 driver.set_priority(priorities[index]);
                 // SAFETY: `operations` and the pipe outlive the completions awaited below.
                 let start = unsafe { driver.start(operation, Token(index as u64)) };
-                assert_eq!(start, Start::Pending);
+                assert!(start.is_pending());
             }
             driver.set_priority(Priority::Normal);
             let done = driver.wait_for(count).into_iter();
@@ -141,7 +141,7 @@ fn an_operation_of_any_priority_is_cancelled_before_it_is_submitted() {
             driver.set_priority(Priority::ALL[index]);
             // SAFETY: `operations` and the pipe outlive the completions awaited below.
             let start = unsafe { driver.start(operation, Token(index as u64)) };
-            assert_eq!(start, Start::Pending);
+            assert!(start.is_pending());
         }
         driver.set_priority(Priority::Normal);
         (0..3).for_each(|index| driver.cancel(Token(index)));
@@ -192,7 +192,7 @@ fn a_cancelled_operation_still_completes_itself() {
             });
             // SAFETY: the read's completion is awaited below.
             let start = unsafe { driver.start(&mut read, Token(1)) };
-            assert_eq!(start, Start::Pending);
+            assert!(start.is_pending());
             if flushed {
                 driver.flush();
             }
@@ -277,7 +277,7 @@ fn no_more_completions_are_reaped_than_asked_for() {
         for (index, operation) in operations.iter_mut().enumerate() {
             // SAFETY: `operations` and the pipe outlive the completions awaited below.
             let start = unsafe { driver.start(operation, Token(index as u64)) };
-            assert_eq!(start, Start::Pending);
+            assert!(start.is_pending());
         }
         let mut some = 0;
         let deadline = Instant::now() + TEST_TIMEOUT;

@@ -11,6 +11,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::mem::{self, MaybeUninit};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::ops::Range;
+use std::os::fd::RawFd;
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -68,8 +69,9 @@ pub(crate) struct Control {
     pub(crate) panics: Cell<bool>,
     /// `true` while the fiber is in a panic hook. Set when it suspends during a panic.
     pub(crate) in_panic_hook: Cell<bool>,
-    /// The result of the last operation, stored by the worker for the resumed fiber.
-    pub(crate) operation_result: Cell<OperationResult>,
+    /// The result of the last operation, stored by the worker for the resumed fiber. Until then the
+    /// number of the descriptor that the operation is on, for a debugger; negative if it is on none.
+    operation_result: Cell<OperationResult>,
     /// The low half of the number of its last switch among those of its worker; or of the number at
     /// which it has come from another worker.
     last_switch: Cell<u32>,
@@ -367,6 +369,26 @@ impl Control {
     pub(crate) fn last_switch(&self, now: u64) -> u64 {
         let later = (now as u32).wrapping_sub(self.last_switch.get());
         now.saturating_sub(later.into())
+    }
+
+    /// Stores the id of the operation that the fiber is about to wait for, and the number of its
+    /// descriptor.
+    pub(crate) fn begin_operation(&self, id: u64, fd: RawFd) {
+        // Relaxed: the worker looks the id up.
+        self.operation.store(id, Ordering::Relaxed);
+        self.operation_result.set(OperationResult(fd));
+    }
+
+    /// Returns the number of the descriptor that the operation is on for which the fiber waits, if
+    /// it is on one.
+    pub(super) fn awaited_fd(&self) -> Option<RawFd> {
+        let OperationResult(fd) = self.operation_result.get();
+        (fd >= 0).then_some(fd)
+    }
+
+    /// Returns the result of the operation for which the fiber has waited.
+    pub(crate) fn operation_result(&self) -> OperationResult {
+        self.operation_result.get()
     }
 
     /// Stores the result of the fiber's operation, which has completed.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::os::fd::RawFd;
 use std::panic::Location;
 use std::time::Duration;
 
@@ -23,6 +24,10 @@ pub struct FiberInfo {
     pub worker: usize,
     /// What it does.
     pub state: FiberState,
+    /// The number of the descriptor that it waits for, if it waits for an
+    /// [operation](FiberState::Operation) on one: a socket, pipe or file. Meanwhile the fiber keeps
+    /// it open, so that the number is that of the same file until the fiber runs.
+    pub descriptor: Option<RawFd>,
     /// The least time for which it has been suspended, which is at most 10 ms and a sixth too short.
     /// Zero of a fiber that runs, and where no monitor runs, which a lean runtime has only for
     /// stalls or delays.
@@ -62,6 +67,10 @@ impl FiberInfo {
             spawn_site: fiber.spawn_site(),
             worker: fiber.home.get() as usize,
             state,
+            descriptor: match state {
+                FiberState::Operation => fiber.awaited_fd(),
+                _ => None,
+            },
             suspended_for: match state {
                 FiberState::Running => Duration::ZERO,
                 _ => suspended_for(fiber),
@@ -92,6 +101,9 @@ impl fmt::Display for FiberInfo {
             write!(formatter, " \"{name}\"")?;
         }
         write!(formatter, ", {}", self.state)?;
+        if let Some(fd) = self.descriptor {
+            write!(formatter, " on fd {fd}")?;
+        }
         if !self.suspended_for.is_zero() {
             write!(formatter, " for {:.1?}", self.suspended_for)?;
         }
@@ -142,6 +154,9 @@ impl fmt::Display for Grouped<'_> {
                 if let Some(name) = &fiber.name {
                     write!(formatter, " \"{name}\"")?;
                 }
+                if let Some(fd) = fiber.descriptor {
+                    write!(formatter, " (fd {fd})")?;
+                }
             }
             let rest = if count > FIBERS_MAX { ", .." } else { "" };
             writeln!(formatter, "{rest}")?;
@@ -187,6 +202,7 @@ mod tests {
             } else {
                 FiberState::Parked
             },
+            descriptor: [64, 71].contains(&id).then_some(id as RawFd - 60),
             suspended_for: Duration::from_millis(if id == 71 { 1500 } else { 0 }),
         };
         let mut fibers = vec![fiber(64, one)];
@@ -195,9 +211,9 @@ mod tests {
         assert_eq!(
             Grouped(&fibers).to_string(),
             format!(
-                "    1 fiber, parked, spawned at {one}: 64 \"main\"\n    \
+                "    1 fiber, parked, spawned at {one}: 64 \"main\" (fd 4)\n    \
                  1 fiber, keeps a thread, spawned at {many}: 70\n    \
-                 19 fibers, parked for up to 1.5s, spawned at {many}: 71, 72, 73, 74, 75, 76, 77, 78, ..\n    \
+                 19 fibers, parked for up to 1.5s, spawned at {many}: 71 (fd 11), 72, 73, 74, 75, 76, 77, 78, ..\n    \
                  `uthread dump {process}` shows what each waits in\n"
             )
         );

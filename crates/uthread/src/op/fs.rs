@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 
+use super::Awaited;
 use crate::resource::descriptor::Descriptor;
 
 /// The offset that stands for the file position.
@@ -48,6 +49,19 @@ pub(crate) enum FileOperation<'a> {
         /// `true` to sync only the data, and the metadata needed to read it.
         data_only: bool,
     },
+}
+
+impl FileOperation<'_> {
+    pub(crate) fn awaited(&self) -> Awaited {
+        match self {
+            FileOperation::Open { .. } => Awaited::on(-1),
+            FileOperation::Read { file, .. }
+            | FileOperation::Write { file, .. }
+            | FileOperation::ReadVectored { file, .. }
+            | FileOperation::WriteVectored { file, .. }
+            | FileOperation::Sync { file, .. } => (*file).into(),
+        }
+    }
 }
 
 /// The kernel's `struct open_how`.

@@ -12,7 +12,9 @@ pub(crate) mod net;
 pub(crate) mod peer_address;
 pub(crate) mod raw;
 
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd as _, FromRawFd, OwnedFd, RawFd};
+
+use crate::resource::descriptor::Descriptor;
 
 /// The result of an operation's system call: a count, or the number of a descriptor if it creates
 /// one.
@@ -45,6 +47,42 @@ pub(crate) const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
 /// requests.
 const TRANSFER_BYTES_MAX: usize = 0x7fff_f000;
 
+/// What the caller of a pending operation has to know, as it must not access the operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    /// The number of the descriptor that the operation is on. Negative if it is on none.
+    pub(crate) fd: RawFd,
+    /// `true` if the fiber is resumed before others once the operation has completed. An acceptor
+    /// passes each connection on to another fiber, and delays the connections queued in the kernel.
+    pub(crate) resumes_first: bool,
+}
+
+impl Awaited {
+    /// That of an operation on a descriptor with this number, or on none if that is negative.
+    #[inline]
+    pub(crate) fn on(fd: RawFd) -> Awaited {
+        Awaited {
+            fd,
+            resumes_first: false,
+        }
+    }
+
+    /// That of an operation that accepts connections from a listener.
+    fn accept(listener: Descriptor<'_>) -> Awaited {
+        Awaited {
+            fd: listener.fd.as_raw_fd(),
+            resumes_first: true,
+        }
+    }
+}
+
+impl From<Descriptor<'_>> for Awaited {
+    #[inline]
+    fn from(descriptor: Descriptor<'_>) -> Awaited {
+        Awaited::on(descriptor.fd.as_raw_fd())
+    }
+}
+
 /// Returns the number of bytes of a buffer that one request transfers at most.
 pub(crate) fn transfer_length(buffer: &[u8]) -> u32 {
     buffer.len().min(TRANSFER_BYTES_MAX) as u32
@@ -61,15 +99,14 @@ pub(crate) enum Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// Returns `true` if the fiber is resumed before others once this operation has completed. An
-    /// acceptor passes each connection on to another fiber, and delays the connections queued in
-    /// the kernel.
-    pub(crate) fn resumes_first(&self) -> bool {
-        matches!(
-            self,
-            Operation::Socket(net::SocketOperation::Accept(_))
-                | Operation::Multishot(multishot::MultishotOperation::Accept { .. })
-        )
+    /// Returns what its caller has to know while it is pending.
+    pub(crate) fn awaited(&self) -> Awaited {
+        match self {
+            Operation::Socket(operation) => operation.awaited(),
+            Operation::File(operation) => operation.awaited(),
+            Operation::Multishot(operation) => operation.awaited(),
+            Operation::Raw(operation) => operation.awaited(),
+        }
     }
 
     /// Takes ownership of the descriptor that this operation has returned.

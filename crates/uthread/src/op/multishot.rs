@@ -6,6 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use rustix::event::PollFlags;
 
+use super::Awaited;
 use crate::resource::buffer_group::BufferGroup;
 use crate::resource::descriptor::Descriptor;
 
@@ -25,6 +26,16 @@ pub(crate) enum MultishotOperation<'a> {
         descriptor: Descriptor<'a>,
         events: PollFlags,
     },
+}
+
+impl MultishotOperation<'_> {
+    pub(crate) fn awaited(&self) -> Awaited {
+        match self {
+            MultishotOperation::Accept { listener } => Awaited::accept(*listener),
+            MultishotOperation::Receive { socket, .. } => (*socket).into(),
+            MultishotOperation::Poll { descriptor, .. } => (*descriptor).into(),
+        }
+    }
 }
 
 /// A connection that the kernel has accepted.

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use rustix::event::PollFlags;
 use rustix::net::{SocketAddrAny, SocketFlags};
 
+use super::Awaited;
 use super::message::Message;
 use super::peer_address::PeerAddress;
 use crate::resource::descriptor::Descriptor;
@@ -27,6 +28,20 @@ pub(crate) enum SocketOperation<'a> {
     ReceiveMessage(ReceiveMessage<'a>),
     SendMessage(SendMessage<'a>),
     Poll(Poll<'a>),
+}
+
+impl SocketOperation<'_> {
+    pub(crate) fn awaited(&self) -> Awaited {
+        match self {
+            SocketOperation::Accept(call) => Awaited::accept(call.listener),
+            SocketOperation::Connect(call) => call.socket.into(),
+            SocketOperation::Receive(call) => call.socket.into(),
+            SocketOperation::Send(call) => call.socket.into(),
+            SocketOperation::ReceiveMessage(call) => call.socket.into(),
+            SocketOperation::SendMessage(call) => call.socket.into(),
+            SocketOperation::Poll(call) => call.descriptor.into(),
+        }
+    }
 }
 
 /// Accepts a connection. The result is its descriptor.

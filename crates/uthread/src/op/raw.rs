@@ -6,7 +6,7 @@
 use io_uring::squeue::{Entry, Flags};
 use io_uring::{cqueue, opcode};
 
-use super::CANCELLED_RESULTS;
+use super::{Awaited, CANCELLED_RESULTS};
 
 /// Maximum number of entries per operation: the size of the smallest submission queue, as linked
 /// entries must be submitted together.
@@ -17,6 +17,16 @@ pub(crate) struct RawOperation<'a> {
     pub(crate) requests: &'a mut [RawRequest],
     /// Set by the driver that has performed the operation.
     pub(crate) is_complete: &'a mut bool,
+}
+
+impl RawOperation<'_> {
+    /// Names the descriptor of the first request. Only some of them have one in its place.
+    pub(crate) fn awaited(&self) -> Awaited {
+        let first = self.requests.first();
+        let head = first.map(|request| Head::of(&request.entry));
+        let head = head.filter(|head| head.is_on_descriptor());
+        Awaited::on(head.map_or(-1, |head| head.fd))
+    }
 }
 
 /// An entry and its result.
@@ -92,7 +102,7 @@ struct Head {
     opcode: u8,
     flags: Flags,
     priority: u16,
-    _fd: i32,
+    fd: i32,
     _offset: u64,
     _address: u64,
     length: u32,
@@ -106,6 +116,31 @@ impl Head {
         // SAFETY: an entry is the kernel's structure, completely initialized, and these are its
         // first fields: integers, and flags for which all bit patterns are valid.
         unsafe { *std::ptr::from_ref(entry).cast::<Head>() }
+    }
+
+    /// Returns `true` if the request is one of those on an open descriptor, and that is no slot.
+    fn is_on_descriptor(self) -> bool {
+        let is_on_one = matches!(
+            self.opcode,
+            opcode::Readv::CODE
+                | opcode::Writev::CODE
+                | opcode::Fsync::CODE
+                | opcode::ReadFixed::CODE
+                | opcode::WriteFixed::CODE
+                | opcode::PollAdd::CODE
+                | opcode::SendMsg::CODE
+                | opcode::RecvMsg::CODE
+                | opcode::Accept::CODE
+                | opcode::Connect::CODE
+                | opcode::Fallocate::CODE
+                | opcode::Read::CODE
+                | opcode::Write::CODE
+                | opcode::Send::CODE
+                | opcode::Recv::CODE
+                | opcode::SendZc::CODE
+                | opcode::SendMsgZc::CODE
+        );
+        is_on_one && !self.flags.contains(Flags::FIXED_FILE)
     }
 
     /// Returns `true` if the request may complete many times.
@@ -132,7 +167,9 @@ pub(crate) fn priority_of(entry: &Entry) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use io_uring::types::{Fd, Timespec};
+    use std::ptr;
+
+    use io_uring::types::{Fd, Fixed, Timespec};
 
     use super::*;
 
@@ -171,6 +208,27 @@ mod tests {
                 refused(opcode::Nop::new().build().flags(flag)).is_some(),
                 "{flag:?}"
             );
+        }
+    }
+
+    #[test]
+    fn requests_name_their_descriptor() {
+        let time = Timespec::new();
+        let receive = opcode::Recv::new(Fd(7), ptr::null_mut(), 1).build();
+        let no_such_field = opcode::Socket::new(2, 1, 0).build();
+        let registered = opcode::Recv::new(Fixed(7), ptr::null_mut(), 1).build();
+        for (entry, fd) in [
+            (receive, 7),
+            (opcode::PollAdd::new(Fd(0), 1).build(), 0),
+            (opcode::Timeout::new(&raw const time).build(), -1),
+            (no_such_field, -1),
+            (registered, -1),
+        ] {
+            let operation = RawOperation {
+                requests: &mut [RawRequest::new(entry)],
+                is_complete: &mut false,
+            };
+            assert_eq!(operation.awaited(), Awaited::on(fd));
         }
     }
 

@@ -16,14 +16,16 @@ import gdb
 import gdb.unwinder
 
 UTHREAD_MAGIC = b"uthread\0"
-UTHREAD_VERSION = 2
+UTHREAD_VERSION = 3
 
 # The offsets of fields that a root lists, in its order: `Layout` in `root.rs`.
 UTHREAD_LAYOUT = (
     "id spawn_site token reason top left_off cold home name limits fiber last_switch record claim"
-    " fiber_bytes"
+    " descriptor fiber_bytes"
 ).split()
 UTHREAD_LAYOUT_FORMAT = f"<{len(UTHREAD_LAYOUT)}I"
+# What a fiber does that has a descriptor.
+UTHREAD_OPERATION = "waiting for an operation"
 # The size of a worker's entry: `Entry` there.
 UTHREAD_ENTRY_BYTES = 40
 
@@ -84,6 +86,9 @@ class UthreadFiber:
         on_stack = (thread for thread, at in threads if at in self.stack)
         self.thread = next(on_stack, None)
         self.state = self.describe(field("reason", "B"), field("token", "B"))
+        fd = field("descriptor", "<i")
+        if self.state == UTHREAD_OPERATION and fd >= 0:
+            self.state += f" on fd {fd}"
         cold, site = field("cold"), field("spawn_site")
         self.name = uthread_text(*uthread_words(cold + layout["name"], 2)) if cold else ""
         line, column = struct.unpack("<II", uthread_read(site + 16, 8))
@@ -102,7 +107,7 @@ class UthreadFiber:
             return "parked" if token == 1 else "ready to run"
         states = {
             0: "ready to run",
-            2: "waiting for an operation",
+            2: UTHREAD_OPERATION,
             3: "returning to a worker",
             4: "abandoned",
         }

@@ -369,6 +369,9 @@ const NO_LIST: &str = "a worker does not list its fibers, as one of them does no
 ///         yield_now();
 ///     }
 ///     for fiber in fibers().unwrap() {
+///         // A parked fiber waits for no descriptor. One that waits for a socket is shown as:
+///         // fiber 128, operation on fd 9 for 1.5s on worker 0, spawned at src/main.rs:9:5
+///         assert_eq!(fiber.descriptor, None);
 ///         println!("{fiber}"); // Such as: fiber 64 "main", parked for 1.5s on worker 0, spawned at src/main.rs:7:1
 ///     }
 ///     drop(sender);

@@ -1,6 +1,7 @@
 //! The list of a runtime's fibers.
 
 use std::io::ErrorKind;
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc as native;
@@ -11,7 +12,8 @@ use crate::harness::{IN_FIBERS, ON_ONE_LEAN_WORKER, ON_WORKERS, behaviours};
 use crate::own_tls::WITH_OWN_TLS;
 use crate::support::{FREE, HANG, eventually};
 use uthread::Runtime;
-use uthread::net::TcpListener;
+use uthread::io::{Read as _, Write as _, pipe};
+use uthread::net::{TcpListener, UdpSocket};
 use uthread::runtime::{FiberInfo, FiberState, fibers};
 use uthread::sync::mpsc;
 use uthread::thread::{Builder, JoinHandle, yield_now};
@@ -22,6 +24,7 @@ behaviours![
         [
             each_fiber_is_listed_with_what_it_does,
             a_fiber_tells_for_how_long_it_is_suspended,
+            a_fiber_tells_for_which_descriptor_it_waits,
             no_fiber_is_missing_beside_others_that_come_and_go
         ]
     ),
@@ -160,6 +163,48 @@ fn a_fiber_tells_for_how_long_it_is_suspended(place: Place) {
     }
     drop(sender);
     assert_eq!(receiver.join().unwrap(), 2);
+}
+
+/// Of a pipe and a socket; and of none after its operation.
+fn a_fiber_tells_for_which_descriptor_it_waits(place: Place) {
+    let runtime = place.runtime();
+    let (mut reader, mut writer) = pipe().unwrap();
+    let socket = UdpSocket::bind(FREE).unwrap();
+    let (reader_fd, socket_fd) = (reader.as_raw_fd(), socket.as_raw_fd());
+    let address = socket.local_addr().unwrap();
+    let (sender, messages) = mpsc::channel::<()>();
+    let main = runtime.spawn(move || {
+        let read = move || reader.read(&mut [0]).unwrap();
+        let receive = move || {
+            let count = socket.recv_from(&mut [0]).unwrap().0;
+            messages.recv().unwrap();
+            count
+        };
+        let all = [
+            spawn_named("reader", read),
+            spawn_named("receiver", receive),
+        ];
+        all.map(|fiber| fiber.join().unwrap())
+    });
+    let known = |name: &str| {
+        let list = runtime.fibers().unwrap();
+        let fiber = list.iter().find(|one| one.name.as_deref() == Some(name))?;
+        let is_shown = fiber.to_string().contains(" on fd ");
+        assert_eq!(is_shown, fiber.descriptor.is_some(), "{fiber}");
+        Some((fiber.state, fiber.descriptor))
+    };
+    let reads = (FiberState::Operation, Some(reader_fd));
+    let receives = (FiberState::Operation, Some(socket_fd));
+    eventually("it reads", || known("reader") == Some(reads));
+    eventually("it receives", || known("receiver") == Some(receives));
+    let sent = std::net::UdpSocket::bind(FREE).and_then(|own| own.send_to(b"x", address));
+    assert_eq!(sent.unwrap(), 1);
+    let parked = (FiberState::Parked, None);
+    eventually("it is parked", || known("receiver") == Some(parked));
+    assert_eq!(known("reader"), Some(reads));
+    sender.send(()).unwrap();
+    writer.write_all(b"x").unwrap();
+    assert_eq!(main.join().unwrap(), [1, 1]);
 }
 
 fn a_fiber_that_keeps_a_thread_is_listed(place: Place) {

@@ -36,7 +36,7 @@ use crate::driver::events::{self, EVENTS_MAX, Events};
 use crate::driver::interest_table::{self, InterestTable};
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
-use crate::op::{self, Operation};
+use crate::op::{self, Awaited, Operation};
 use crate::pool::{self, Ticket};
 use crate::priorities::{ByPriority, Priority};
 use crate::resource::descriptor::Descriptor;
@@ -162,10 +162,11 @@ impl Epoll {
             return Start::Full;
         }
         self.counts.submissions += 1;
+        let awaited = operation.awaited();
         // SAFETY: the caller keeps the operation in place until its completion.
         let waiting = unsafe { Waiting::new(NonNull::from(operation).cast(), token) };
         self.gathered.push(self.priority, waiting);
-        Start::Pending
+        Start::Pending(awaited)
     }
 
     /// Polls for events, waiting at most `timeout` for the first, and advances the operations that
@@ -243,7 +244,7 @@ impl Driver for Epoll {
                 // SAFETY: the caller keeps the operation in place until its completion.
                 let waiting = unsafe { Waiting::new(NonNull::from(operation).cast(), token) };
                 operations.interests.wait(fd, interest, waiting);
-                Start::Pending
+                Start::Pending(Awaited::on(fd))
             }
         }
     }

@@ -36,8 +36,8 @@ use crate::driver::events::{self, EVENTS_MAX, Events};
 use crate::driver::interest_table::{self, InterestTable};
 use crate::driver::readiness::{Interest, Waiting};
 use crate::driver::{Start, Token, in_one, native};
-use crate::op;
 use crate::op::net::Receive;
+use crate::op::{self, Awaited};
 use crate::resource::standard;
 
 /// Distinguishes the ring's eventfd from connections, whose descriptors are lower.
@@ -113,7 +113,7 @@ impl Connections {
         // SAFETY: the caller keeps the receive in place until its completion.
         let waiting = unsafe { Waiting::new(NonNull::from(receive).cast(), token) };
         self.interests.wait(fd, Interest::IN, waiting);
-        Some(Start::Pending)
+        Some(Start::Pending(Awaited::on(fd)))
     }
 
     /// Receives available data. Returns `None` if there is none.

@@ -16,6 +16,7 @@ use std::time::Instant;
 use io_uring::squeue::Entry;
 
 use crate::driver::{Start, Token, native};
+use crate::op::Awaited;
 use crate::op::fs::FileOperation;
 use crate::op::multishot::MultishotOperation;
 use crate::op::net::{self, Receive, SocketOperation};
@@ -47,8 +48,9 @@ impl Uring {
                 }
             }
         }
+        let awaited = send.socket.into();
         // SAFETY: the caller keeps the operation in place until its completion.
-        unsafe { self.submit(|registered| encode::send(send, registered), token) }
+        unsafe { self.submit(|registered| encode::send(send, registered), token, awaited) }
     }
 
     /// Starts a receive.
@@ -82,8 +84,15 @@ impl Uring {
                 }
             }
         }
+        let awaited = receive.socket.into();
         // SAFETY: the caller keeps the operation in place until its completion.
-        unsafe { self.submit(|registered| encode::receive(receive, registered), token) }
+        unsafe {
+            self.submit(
+                |registered| encode::receive(receive, registered),
+                token,
+                awaited,
+            )
+        }
     }
 
     /// Starts any other operation on a socket.
@@ -97,8 +106,15 @@ impl Uring {
         operation: &mut SocketOperation<'_>,
         token: Token,
     ) -> Start {
+        let awaited = operation.awaited();
         // SAFETY: the caller keeps the operation in place until its completion.
-        unsafe { self.submit(|registered| encode::socket(operation, registered), token) }
+        unsafe {
+            self.submit(
+                |registered| encode::socket(operation, registered),
+                token,
+                awaited,
+            )
+        }
     }
 
     /// Starts an operation on a file.
@@ -115,12 +131,13 @@ impl Uring {
         if !self.has_room(1) {
             return Start::Full;
         }
+        let awaited = operation.awaited();
         let priority = self.submissions.priority();
         // SAFETY: by the caller's contract.
         let submit_polled =
             |devices: &mut Devices| unsafe { devices.submit(operation, token, priority) };
         if self.devices.as_mut().is_some_and(submit_polled) {
-            return Start::Pending;
+            return Start::Pending(awaited);
         }
         if devices::fd_state(operation).is_some_and(FdState::is_direct) {
             self.batch_sizer.count();
@@ -128,7 +145,7 @@ impl Uring {
         let entry = encode::file(operation, &self.registered, priority);
         // SAFETY: the caller keeps the operation in place until its completion.
         unsafe { self.push(entry, token) };
-        Start::Pending
+        Start::Pending(awaited)
     }
 
     /// Starts a multishot operation.
@@ -149,7 +166,7 @@ impl Uring {
         // Not marked as urgent: its operation lives until the flush, and so cannot be submitted
         // again. SAFETY: the caller keeps the operation in place until the flush.
         unsafe { self.submissions.push([&entry]) };
-        Start::Pending
+        Start::Pending(operation.awaited())
     }
 
     /// Starts a raw operation.
@@ -166,12 +183,13 @@ impl Uring {
         if !self.has_room(operation.requests.len()) {
             return Start::Full;
         }
+        let awaited = operation.awaited();
         // SAFETY: the caller keeps the operation in place until its completion.
         unsafe { self.in_flight.raws.begin(operation, token) };
         let entries = operation.requests.iter().map(|request| &request.entry);
         // SAFETY: the caller keeps the operation in place until its completion.
         unsafe { self.submissions.push(entries) };
-        Start::Pending
+        Start::Pending(awaited)
     }
 
     /// Submits an operation as the entry that `encode` returns.
@@ -181,14 +199,19 @@ impl Uring {
     /// The contract of [`Driver::start`](crate::driver::Driver::start), for the operation of the
     /// entry.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
-    unsafe fn submit(&mut self, encode: impl FnOnce(&Registered) -> Entry, token: Token) -> Start {
+    unsafe fn submit(
+        &mut self,
+        encode: impl FnOnce(&Registered) -> Entry,
+        token: Token,
+        awaited: Awaited,
+    ) -> Start {
         if !self.has_room(1) {
             return Start::Full;
         }
         let entry = encode(&self.registered);
         // SAFETY: the caller keeps the operation in place until its completion.
         unsafe { self.push(entry, token) };
-        Start::Pending
+        Start::Pending(awaited)
     }
 
     /// Adds the entry of an operation, for which there must be room.

@@ -115,7 +115,7 @@ fn a_full_ring_is_reported_and_begins_nothing_more() {
             let operation = &mut operations[submitted];
             // SAFETY: all operations outlive the completions that are awaited below.
             match unsafe { ring.start(operation, Token(submitted as u64)) } {
-                Start::Pending => submitted += 1,
+                Start::Pending(_) => submitted += 1,
                 start => break assert_eq!(start, Start::Full),
             }
         }
@@ -142,7 +142,7 @@ fn an_operation_is_complete_once_all_its_entries_are() {
         let mut operation = raw.operation();
         // SAFETY: the operation outlives its completion, which is awaited below.
         let start = unsafe { ring.start(&mut operation, Token(1)) };
-        assert_eq!(start, Start::Pending);
+        assert!(start.is_pending());
         let mut early = Vec::new();
         for _ in 0..3 {
             ring.wait(Some(Duration::from_millis(1)));
@@ -180,7 +180,7 @@ fn a_cancelled_chain_is_complete_when_each_of_its_entries_has_ended() {
             let mut operation = raw.operation();
             // SAFETY: the operation outlives its completion, which is awaited below.
             let start = unsafe { ring.start(&mut operation, Token(1)) };
-            assert_eq!(start, Start::Pending);
+            assert!(start.is_pending());
             if flushed {
                 ring.flush();
             }
@@ -243,7 +243,7 @@ fn a_connect_that_is_on_its_way_is_cancelled() {
             }));
             // SAFETY: the connect's completion is awaited below.
             let start = unsafe { ring.start(&mut connect, Token(round as u64)) };
-            assert_eq!(start, Start::Pending);
+            assert!(start.is_pending());
             if round % 2 == 1 {
                 ring.flush();
             }
@@ -337,7 +337,7 @@ fn nothing_is_begun_before_the_flush() {
         let mut operation = raw.operation();
         // SAFETY: the operation outlives its completion, which is awaited below.
         let start = unsafe { ring.start(&mut operation, Token(1)) };
-        assert_eq!(start, Start::Pending);
+        assert!(start.is_pending());
         for _ in 0..LOOKS {
             assert!(!ring.has_results());
             std::thread::yield_now();
@@ -387,7 +387,7 @@ fn a_chain_is_taken_whole() {
         let mut operation = raw.operation();
         // SAFETY: the operation outlives its completion, which is awaited below.
         let start = unsafe { ring.start(&mut operation, Token(1)) };
-        assert_eq!(start, Start::Pending);
+        assert!(start.is_pending());
         flush(&mut ring);
         assert_eq!(rustix::io::ioctl_fionread(&later_reader).unwrap(), 0);
         drop(writer);
@@ -411,7 +411,7 @@ fn flushed_operations_do_not_need_their_descriptor() {
             });
             // SAFETY: the operation lives until the ring is flushed.
             let start = unsafe { ring.start(&mut poll, Token(round)) };
-            assert_eq!(start, Start::Pending);
+            assert!(start.is_pending());
             flush(&mut ring);
             drop(reader);
             ring.cancel(Token(round));

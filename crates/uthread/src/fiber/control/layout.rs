@@ -23,4 +23,5 @@ pub(crate) const LAYOUT: Layout = Layout {
     fiber_bytes: size_of::<Control>() as u32,
     record: offset_of!(Control, switch.record) as u32,
     claim: CLAIM_AT as u32,
+    descriptor: offset_of!(Control, operation_result) as u32,
 };

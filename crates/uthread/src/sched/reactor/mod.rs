@@ -25,6 +25,7 @@ use self::operations::{CompletionSink, Operations, Woken};
 use self::timers::Timers;
 use crate::driver::{Completion, Token};
 use crate::fiber::{Control, FiberRef, Started, end_park};
+use crate::op::Awaited;
 
 /// Maximum number of completions collected at once: several batches of fibers, so that a flood of
 /// completions delays neither fibers nor timers.
@@ -102,20 +103,20 @@ impl Reactor {
     }
 
     /// Adds an operation by the [next token](Reactor::next_token), for which `fiber` waits until
-    /// the deadline, if there is one. `resumes_first` is that of the operation.
-    pub(crate) fn begin(&mut self, fiber: Started, resumes_first: bool, deadline: Option<Instant>) {
+    /// the deadline, if there is one.
+    pub(crate) fn begin(&mut self, fiber: Started, awaited: Awaited, deadline: Option<Instant>) {
         let token = self.operations.next_token();
         let timer = deadline.map(|at| self.timers.insert(at, Expiry::TimeOut(token)));
-        self.operations.insert(fiber, resumes_first, timer);
+        self.operations.insert(fiber, awaited, timer);
     }
 
     /// Adds an operation by the [next token](Reactor::next_token) whose completions go to `sink`.
     pub(in crate::sched) fn begin_with_sink(
         &mut self,
         sink: Arc<dyn CompletionSink>,
-        resumes_first: bool,
+        awaited: Awaited,
     ) {
-        self.operations.insert_with_sink(sink, resumes_first);
+        self.operations.insert_with_sink(sink, awaited);
     }
 
     /// Marks an operation for cancellation by its worker, unless it has ended.

@@ -11,7 +11,7 @@ use super::timers;
 use crate::driver::{Completion, Token};
 use crate::fiber::control::OperationResult;
 use crate::fiber::{Control, FiberRef, Started};
-use crate::op;
+use crate::op::{self, Awaited};
 
 /// An operation in flight.
 struct InFlight {
@@ -109,24 +109,19 @@ impl Operations {
 
     /// Inserts an operation with the [next token](Operations::next_token). `fiber` waits for it, at
     /// most until the timer expires.
-    pub(crate) fn insert(
-        &mut self,
-        fiber: Started,
-        resumes_first: bool,
-        timer: Option<timers::Key>,
-    ) {
+    pub(crate) fn insert(&mut self, fiber: Started, awaited: Awaited, timer: Option<timers::Key>) {
         let token = self.next_token();
-        fiber.control().operation.store(token.0, Ordering::Relaxed);
-        self.insert_for(Recipient::Fiber(fiber), resumes_first, timer);
+        fiber.control().begin_operation(token.0, awaited.fd);
+        self.insert_for(Recipient::Fiber(fiber), awaited.resumes_first, timer);
     }
 
     /// Adds an operation whose completions go to `sink`.
     pub(in crate::sched) fn insert_with_sink(
         &mut self,
         sink: Arc<dyn CompletionSink>,
-        resumes_first: bool,
+        awaited: Awaited,
     ) {
-        self.insert_for(Recipient::Sink(sink), resumes_first, None);
+        self.insert_for(Recipient::Sink(sink), awaited.resumes_first, None);
     }
 
     fn insert_for(

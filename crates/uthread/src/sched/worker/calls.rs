@@ -46,8 +46,6 @@ impl Io {
             CallLimits::Unchecked => (None, Priority::Normal),
             CallLimits::Checked { deadline } => (deadline, control.limits.priority()),
         };
-        // Before the start, as the operation must not be accessed then.
-        let resumes_first = operation.resumes_first();
         loop {
             let mut reactor = self.reactor.borrow_mut();
             let mut driver = self.driver.lock();
@@ -61,11 +59,11 @@ impl Io {
                     }
                     return Call::Done(fiber, result);
                 }
-                Start::Pending => {
+                Start::Pending(awaited) => {
                     let own = timeout.and_then(|timeout| driver.now().checked_add(timeout));
                     let deadline = own.into_iter().chain(deadline).min();
                     let flush_within = driver.flush_within();
-                    reactor.begin(fiber, resumes_first, deadline);
+                    reactor.begin(fiber, awaited, deadline);
                     drop((driver, reactor));
                     if let Some(time) = flush_within {
                         self.flush_within(queues, time);
@@ -166,7 +164,6 @@ impl Io {
         operation: &mut Operation<'_>,
         sink: Arc<dyn CompletionSink>,
     ) -> OperationId {
-        let resumes_first = operation.resumes_first();
         let priority = fiber.control().limits.priority();
         loop {
             let mut reactor = self.reactor.borrow_mut();
@@ -174,8 +171,8 @@ impl Io {
             let mut driver = self.driver.lock();
             // SAFETY: the caller keeps the operation in place until it has ended.
             match unsafe { start(&mut **driver, operation, token, priority) } {
-                Start::Pending => {
-                    reactor.begin_with_sink(sink, resumes_first);
+                Start::Pending(awaited) => {
+                    reactor.begin_with_sink(sink, awaited);
                     drop((driver, reactor));
                     self.flush_within(queues, FLUSH_TIME_MAX);
                     let worker = queues.index;

@@ -10,7 +10,7 @@ impl Epoll {
         // SAFETY: the test keeps the operation until its completion.
         match unsafe { self.start(operation, Token(token)) } {
             Start::Done(result) => Some(in_one(result)),
-            Start::Pending => None,
+            Start::Pending(_) => None,
             Start::Full => panic!("the driver has room"),
         }
     }

@@ -93,7 +93,7 @@ fn chains_stay_together_whatever_their_priorities_are() {
                 ring.set_priority(Priority::ALL[random.usize(..3)]);
                 // SAFETY: all operations outlive the completions that are awaited below.
                 let start = unsafe { ring.start(operation, Token(index as u64)) };
-                assert_eq!(start, Start::Pending);
+                assert!(start.is_pending());
             }
             ring.set_priority(Priority::Normal);
             wait_for(&mut ring, operations.len());

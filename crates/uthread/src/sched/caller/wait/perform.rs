@@ -53,7 +53,7 @@ fn perform_in_call(operation: &mut Operation<'_>, timeout: Option<Duration>) -> 
             }
             Some(Call::Pending(fiber)) => {
                 calls::suspend(fiber, Pause::Submitted);
-                let OperationResult(result) = fiber.control().operation_result.take();
+                let OperationResult(result) = fiber.control().operation_result();
                 return u32::try_from(result).map_err(|_| error_of(OperationResult(result)));
             }
             Some(Call::Limited) => {
