@@ -90,6 +90,7 @@ fn try_start<R>(
         priority,
         dedicated,
     }: Settings,
+    runtime: Option<&Runtime>,
     make: impl FnOnce() -> (FiberRef, R),
     forget: impl FnOnce(R),
 ) -> io::Result<R> {
@@ -97,10 +98,9 @@ fn try_start<R>(
         let what = format!("a stack of {bytes} bytes: choose at most {STACK_SIZE_MAX}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
-    let runtime = if caller::is_inside() {
-        None
-    } else {
-        Some(Runtime::try_default()?)
+    let runtime = match runtime {
+        None if !caller::is_inside() => Some(Runtime::try_default()?),
+        runtime => runtime,
     };
     cancellation::count_spawn();
     let stack = match (stack_size, runtime) {
@@ -306,7 +306,34 @@ impl Builder {
         T: Send + 'static,
     {
         let (identity, settings) = self.split(Location::caller());
-        try_start(settings, || fiber(identity, f), drop)
+        try_start(settings, None, || fiber(identity, f), drop)
+    }
+
+    /// Spawns the fiber on this runtime, wherever the caller runs; see [`Runtime::spawn`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Builder::spawn`].
+    ///
+    /// # Panics
+    ///
+    /// Panics in a child made by `fork`, if its parent has built the runtime.
+    ///
+    /// ```
+    /// let runtime = uthread::Runtime::new()?;
+    /// let deep = uthread::thread::Builder::new().stack_size(4 << 20);
+    /// let fiber = deep.spawn_on(&runtime, || 6 * 7)?;
+    /// assert_eq!(fiber.join().unwrap(), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn spawn_on<F, T>(self, runtime: &Runtime, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (identity, settings) = self.split(Location::caller());
+        try_start(settings, Some(runtime), || fiber(identity, f), drop)
     }
 
     /// Spawns the fiber without requiring that its borrows are `'static`.
@@ -340,7 +367,7 @@ impl Builder {
             let (fiber, joinable) = Fiber::borrowing(identity, None, f, None);
             (fiber, JoinHandle::new(joinable))
         };
-        try_start(settings, make, drop)
+        try_start(settings, None, make, drop)
     }
 
     /// Spawns a fiber in a scope; see [`Scope::spawn`].
@@ -373,7 +400,7 @@ impl Builder {
         let (identity, settings) = self.split(Location::caller());
         // Joined, so that the failure does not count as a panic in the scope.
         let forget = |handle: ScopedJoinHandle<'_, T>| drop(handle.join());
-        try_start(settings, || scope.fiber(identity, f), forget)
+        try_start(settings, None, || scope.fiber(identity, f), forget)
     }
 
     fn split(self, spawn_site: &'static Location<'static>) -> (Identity, Settings) {

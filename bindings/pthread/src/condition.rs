@@ -1,0 +1,252 @@
+//! Condition variables.
+//!
+//! A waiter reads the number of signals before it unlocks the mutex, and waits for that number to
+//! change. So a signal that is sent once the mutex is unlocked is not missed.
+
+use std::ffi::c_int;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use uthread::sync::futex;
+
+use crate::deadline::Clock;
+use crate::errno::code;
+use crate::mutex::{Mutex, uthread_mutex_t};
+use crate::record;
+
+/// A condition variable. `UTHREAD_COND_INITIALIZER` has deadlines of `CLOCK_REALTIME`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct uthread_cond_t {
+    words: [u64; 6],
+}
+
+/// The clock of the deadlines of a condition variable. A zeroed one is `CLOCK_REALTIME`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct uthread_condattr_t {
+    clock: c_int,
+}
+
+#[repr(C)]
+struct Condition {
+    signals: AtomicU32,
+    /// Number of threads between their unlock and the end of their wait.
+    waiting: AtomicU32,
+    clock: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Condition>() <= size_of::<uthread_cond_t>());
+
+impl Condition {
+    /// Returns the condition variable at this address.
+    ///
+    /// # Safety
+    ///
+    /// A condition variable of the program, which outlives the reference.
+    #[allow(unsafe_code, reason = "an object of the program")]
+    unsafe fn at<'a>(condition: *const uthread_cond_t) -> &'a Condition {
+        // SAFETY: the caller's contract; all of its words are atomics.
+        unsafe { &*condition.cast() }
+    }
+
+    fn wait(&self, mutex: &Mutex, deadline: Option<Instant>) -> io::Result<()> {
+        record::point(|| {
+            let signals = self.signals.load(Ordering::Relaxed);
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            let unlocked = mutex.unlock();
+            let ended = unlocked.and_then(|()| futex::wait(&self.signals, signals, deadline));
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            mutex.lock(None)?;
+            match ended {
+                // There was a signal before the wait.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+                ended => ended,
+            }
+        })
+    }
+
+    fn signal(&self, count: usize) {
+        // Relaxed: a waiter that the caller knows of has locked the mutex before the caller.
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.signals.fetch_add(1, Ordering::Relaxed);
+            futex::wake(&self.signals, count);
+        }
+    }
+
+    fn wait_until(
+        &self,
+        mutex: &Mutex,
+        clock: io::Result<Clock>,
+        time: &libc::timespec,
+    ) -> io::Result<()> {
+        self.wait(mutex, clock?.moment(time)?)
+    }
+}
+
+/// Initializes a condition variable, with deadlines of `CLOCK_REALTIME` if `attr` is null.
+///
+/// # Safety
+///
+/// `condition` points to where it is stored, and `attr` is null or points to a clock.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_cond_init(
+    condition: *mut uthread_cond_t,
+    attr: *const uthread_condattr_t,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let clock = unsafe { attr.as_ref() }.map_or(libc::CLOCK_REALTIME, |attr| attr.clock);
+    // SAFETY: the caller's contract.
+    unsafe { condition.write(uthread_cond_t { words: [0; 6] }) };
+    // SAFETY: initialized now.
+    let condition = unsafe { Condition::at(condition) };
+    condition.clock.store(clock as u32, Ordering::Relaxed);
+    0
+}
+
+/// Returns 0, or `EBUSY` if threads wait.
+///
+/// # Safety
+///
+/// `condition` points to a condition variable.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_cond_destroy(condition: *mut uthread_cond_t) -> c_int {
+    // SAFETY: the caller's contract.
+    match unsafe { Condition::at(condition) }
+        .waiting
+        .load(Ordering::Relaxed)
+    {
+        0 => 0,
+        _ => libc::EBUSY,
+    }
+}
+
+/// Unlocks the mutex, waits for a signal, and locks the mutex again. A cancellation point: the mutex
+/// is locked when the clean-up handlers are called. May return without a signal.
+///
+/// # Safety
+///
+/// Both point to objects; the caller has locked the mutex, once if it is recursive.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_cond_wait(
+    condition: *mut uthread_cond_t,
+    mutex: *mut uthread_mutex_t,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let (condition, mutex) = (unsafe { Condition::at(condition) }, unsafe {
+        Mutex::at(mutex)
+    });
+    code(condition.wait(mutex, None))
+}
+
+/// Waits like `uthread_cond_wait`, until a time of the clock of the condition variable; then returns
+/// `ETIMEDOUT`.
+///
+/// # Safety
+///
+/// As for `uthread_cond_wait`; `time` points to the time.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_cond_timedwait(
+    condition: *mut uthread_cond_t,
+    mutex: *mut uthread_mutex_t,
+    time: *const libc::timespec,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let (condition, mutex) = (unsafe { Condition::at(condition) }, unsafe {
+        Mutex::at(mutex)
+    });
+    let clock = Clock::of(condition.clock.load(Ordering::Relaxed) as c_int);
+    // SAFETY: the caller's contract.
+    code(condition.wait_until(mutex, clock, unsafe { &*time }))
+}
+
+/// Waits like `uthread_cond_timedwait`, until a time of this clock. Returns `EINVAL` for a clock other
+/// than `CLOCK_REALTIME` and `CLOCK_MONOTONIC`.
+///
+/// # Safety
+///
+/// As for `uthread_cond_timedwait`.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_cond_clockwait(
+    condition: *mut uthread_cond_t,
+    mutex: *mut uthread_mutex_t,
+    clock: libc::clockid_t,
+    time: *const libc::timespec,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let (condition, mutex) = (unsafe { Condition::at(condition) }, unsafe {
+        Mutex::at(mutex)
+    });
+    // SAFETY: the caller's contract.
+    code(condition.wait_until(mutex, Clock::of(clock), unsafe { &*time }))
+}
+
+/// Wakes the thread that has waited longest, if there is one.
+///
+/// # Safety
+///
+/// `condition` points to a condition variable.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_cond_signal(condition: *mut uthread_cond_t) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { Condition::at(condition) }.signal(1);
+    0
+}
+
+/// Wakes all threads that wait.
+///
+/// # Safety
+///
+/// `condition` points to a condition variable.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_cond_broadcast(condition: *mut uthread_cond_t) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { Condition::at(condition) }.signal(usize::MAX);
+    0
+}
+
+/// Makes the clock `CLOCK_REALTIME`.
+///
+/// # Safety
+///
+/// `attr` points to where the clock is stored.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_condattr_init(attr: *mut uthread_condattr_t) -> c_int {
+    let clock = libc::CLOCK_REALTIME;
+    // SAFETY: the caller's contract.
+    unsafe { attr.write(uthread_condattr_t { clock }) };
+    0
+}
+
+/// Does nothing: a clock owns no memory.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub extern "C" fn uthread_condattr_destroy(_attr: *mut uthread_condattr_t) -> c_int {
+    0
+}
+
+/// Sets the clock: `CLOCK_REALTIME` or `CLOCK_MONOTONIC`. Returns 0, or `EINVAL` for another.
+///
+/// # Safety
+///
+/// `attr` points to a clock.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_condattr_setclock(
+    attr: *mut uthread_condattr_t,
+    clock: libc::clockid_t,
+) -> c_int {
+    code(Clock::of(clock).map(|_| {
+        // SAFETY: the caller's contract.
+        unsafe { &mut *attr }.clock = clock;
+    }))
+}

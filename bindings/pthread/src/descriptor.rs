@@ -1,0 +1,110 @@
+//! Waits for a descriptor.
+
+use std::cell::Cell;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{BorrowedFd, FromRawFd, RawFd};
+use std::time::Instant;
+
+use uthread::ring::{self, Events};
+
+use crate::errno::outcome;
+use crate::record;
+
+/// Number of calls that complete at once after which a thread lets others run.
+const CALLS_AT_ONCE: u32 = 32;
+
+thread_local! {
+    static CALLS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts a call that has completed at once. Not inlined: the address of a thread-local value must
+/// not be kept across a wait.
+#[inline(never)]
+fn count_call() -> bool {
+    let calls = (CALLS.get() + 1) % CALLS_AT_ONCE;
+    CALLS.set(calls);
+    calls == 0
+}
+
+/// Repeats a call that does not wait whenever the descriptor is ready. A cancellation point.
+///
+/// # Errors
+///
+/// The errors of the call: `WouldBlock` if the descriptor is non-blocking, or after `timeout`, which
+/// says how long the call may wait.
+pub(crate) fn retry<T>(
+    fd: RawFd,
+    events: Events,
+    timeout: impl Fn() -> Option<Instant>,
+    mut call: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    record::point(|| {
+        let mut deadline = None;
+        loop {
+            match call() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if is_nonblocking(fd) {
+                        return Err(error);
+                    }
+                    let deadline = *deadline.get_or_insert_with(&timeout);
+                    if !wait(fd, events, deadline)? {
+                        return Err(error);
+                    }
+                }
+                result => {
+                    if count_call() {
+                        uthread::yield_now();
+                    }
+                    return result;
+                }
+            }
+        }
+    })
+}
+
+/// No limit of time.
+pub(crate) fn for_ever() -> Option<Instant> {
+    None
+}
+
+/// Waits until a descriptor is ready; returns `false` if it is not at the deadline.
+#[allow(unsafe_code, reason = "a descriptor of the program")]
+pub(crate) fn wait(fd: RawFd, events: Events, deadline: Option<Instant>) -> io::Result<bool> {
+    // SAFETY: the program keeps the descriptor open during the call.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let ready = || ring::poll(&fd, events).next();
+    let Some(deadline) = deadline else {
+        return ready().transpose().map(|ready| ready.is_some());
+    };
+    let left = deadline.saturating_duration_since(Instant::now());
+    match uthread::timeout(left, ready) {
+        Ok(Some(Err(error))) if error.kind() == io::ErrorKind::TimedOut => Ok(false),
+        Ok(ready) => ready.transpose().map(|ready| ready.is_some()),
+        Err(_elapsed) => Ok(false),
+    }
+}
+
+/// Returns `true` if the program has made the descriptor non-blocking.
+#[allow(unsafe_code, reason = "a system call")]
+pub(crate) fn is_nonblocking(fd: RawFd) -> bool {
+    // SAFETY: the call takes no memory.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_NONBLOCK != 0
+}
+
+/// Returns a type of the library for a descriptor of the program.
+#[allow(unsafe_code, reason = "a descriptor of the program")]
+pub(crate) fn borrow<T: FromRawFd>(fd: RawFd) -> ManuallyDrop<T> {
+    // SAFETY: the program keeps the descriptor open during the call; nothing closes it here.
+    ManuallyDrop::new(unsafe { T::from_raw_fd(fd) })
+}
+
+/// Makes a socket non-blocking, or blocking.
+#[allow(unsafe_code, reason = "a system call")]
+pub(crate) fn set_nonblocking(fd: RawFd, nonblocking: bool) -> io::Result<()> {
+    let flag = i32::from(nonblocking);
+    // SAFETY: the flag lives until the call has returned.
+    outcome(unsafe { libc::ioctl(fd, libc::FIONBIO, &raw const flag) }).map(drop)
+}

@@ -1,0 +1,325 @@
+//! Calls on sockets.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use uthread::net::{TcpListener, UnixListener};
+use uthread::ring::Events;
+
+use crate::descriptor::{self, borrow, for_ever, is_nonblocking, retry, set_nonblocking};
+use crate::errno::{outcome, returned};
+use crate::record;
+
+/// Returns the end of a wait by an option of the socket, `SO_RCVTIMEO` or `SO_SNDTIMEO`.
+#[allow(unsafe_code, reason = "a system call that std has no function for")]
+fn timeout(fd: RawFd, option: c_int) -> Option<Instant> {
+    let mut time = MaybeUninit::<libc::timeval>::zeroed();
+    let mut length = size_of::<libc::timeval>() as libc::socklen_t;
+    let place = time.as_mut_ptr().cast();
+    // SAFETY: the time has room for `length` bytes.
+    unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, option, place, &raw mut length) };
+    // SAFETY: the structure was zeroed, and each bit pattern is valid.
+    let time = unsafe { time.assume_init() };
+    let seconds = Duration::from_secs(time.tv_sec.try_into().ok()?);
+    let limit = seconds + Duration::from_micros(time.tv_usec.try_into().ok()?);
+    if limit.is_zero() {
+        return None;
+    }
+    Instant::now().checked_add(limit)
+}
+
+fn receive(fd: RawFd, flags: c_int, call: impl Fn(c_int) -> isize) -> isize {
+    let waits = flags & libc::MSG_DONTWAIT == 0;
+    let now = || outcome(call(flags | libc::MSG_DONTWAIT));
+    if !waits {
+        return returned(now());
+    }
+    let timeout = || timeout(fd, libc::SO_RCVTIMEO);
+    returned(retry(fd, Events::READABLE, timeout, now))
+}
+
+/// Sends all of `length` bytes, unless the call may not wait: `call` sends those from an offset.
+fn send(fd: RawFd, length: usize, flags: c_int, call: impl Fn(usize, c_int) -> isize) -> isize {
+    let now = |sent| outcome(call(sent, flags | libc::MSG_DONTWAIT));
+    if flags & libc::MSG_DONTWAIT != 0 {
+        return returned(now(0));
+    }
+    let timeout = || timeout(fd, libc::SO_SNDTIMEO);
+    let mut sent = 0;
+    loop {
+        match retry(fd, Events::WRITABLE, timeout, || now(sent)) {
+            Ok(count) => sent += count as usize,
+            // What was sent counts, as in the kernel.
+            Err(error) if sent == 0 => return returned(Err(error)),
+            Err(_) => return sent as isize,
+        }
+        if sent >= length || is_nonblocking(fd) {
+            return sent as isize;
+        }
+    }
+}
+
+/// Receives from a socket: `recv(2)`. A cancellation point.
+///
+/// # Safety
+///
+/// `buffer` has room for `length` bytes.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_recv(
+    fd: c_int,
+    buffer: *mut c_void,
+    length: usize,
+    flags: c_int,
+) -> isize {
+    // SAFETY: the caller's contract.
+    receive(fd, flags, |flags| unsafe {
+        libc::recv(fd, buffer, length, flags)
+    })
+}
+
+/// Receives from a socket with the sender's address: `recvfrom(2)`. A cancellation point.
+///
+/// # Safety
+///
+/// The contract of `recvfrom(2)`.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_recvfrom(
+    fd: c_int,
+    buffer: *mut c_void,
+    length: usize,
+    flags: c_int,
+    address: *mut libc::sockaddr,
+    address_length: *mut libc::socklen_t,
+) -> isize {
+    // SAFETY: the caller's contract.
+    receive(fd, flags, |flags| unsafe {
+        libc::recvfrom(fd, buffer, length, flags, address, address_length)
+    })
+}
+
+/// Receives a message: `recvmsg(2)`. A cancellation point.
+///
+/// # Safety
+///
+/// The contract of `recvmsg(2)`.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_recvmsg(
+    fd: c_int,
+    message: *mut libc::msghdr,
+    flags: c_int,
+) -> isize {
+    // SAFETY: the caller's contract.
+    receive(fd, flags, |flags| unsafe {
+        libc::recvmsg(fd, message, flags)
+    })
+}
+
+/// Sends to a socket: `send(2)`. A cancellation point.
+///
+/// # Safety
+///
+/// `buffer` has `length` bytes.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_send(
+    fd: c_int,
+    buffer: *const c_void,
+    length: usize,
+    flags: c_int,
+) -> isize {
+    send(fd, length, flags, |sent, flags| {
+        let rest = buffer.wrapping_byte_add(sent);
+        // SAFETY: the caller's contract.
+        unsafe { libc::send(fd, rest, length - sent, flags) }
+    })
+}
+
+/// Sends to an address: `sendto(2)`. A cancellation point.
+///
+/// # Safety
+///
+/// The contract of `sendto(2)`.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_sendto(
+    fd: c_int,
+    buffer: *const c_void,
+    length: usize,
+    flags: c_int,
+    address: *const libc::sockaddr,
+    address_length: libc::socklen_t,
+) -> isize {
+    send(fd, length, flags, |sent, flags| {
+        let rest = buffer.wrapping_byte_add(sent);
+        // SAFETY: the caller's contract.
+        unsafe { libc::sendto(fd, rest, length - sent, flags, address, address_length) }
+    })
+}
+
+/// Sends a message: `sendmsg(2)`. A cancellation point. May send less than all of it to a stream.
+///
+/// # Safety
+///
+/// The contract of `sendmsg(2)`.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_sendmsg(
+    fd: c_int,
+    message: *const libc::msghdr,
+    flags: c_int,
+) -> isize {
+    // SAFETY: the caller's contract.
+    send(fd, 0, flags, |_, flags| unsafe {
+        libc::sendmsg(fd, message, flags)
+    })
+}
+
+/// Returns `true` for a socket of the Unix domain.
+///
+/// # Errors
+///
+/// Any error that `getsockopt(2)` reports.
+#[allow(unsafe_code, reason = "a system call that std has no function for")]
+fn is_unix(fd: RawFd) -> io::Result<bool> {
+    let (mut domain, mut length) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);
+    let place = (&raw mut domain).cast();
+    // SAFETY: the number has room for `length` bytes.
+    outcome(unsafe {
+        libc::getsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_DOMAIN,
+            place,
+            &raw mut length,
+        )
+    })?;
+    Ok(domain == libc::AF_UNIX)
+}
+
+/// Accepts a connection: `accept(2)`. A cancellation point.
+///
+/// # Safety
+///
+/// The contract of `accept(2)`.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_accept(
+    fd: c_int,
+    address: *mut libc::sockaddr,
+    address_length: *mut libc::socklen_t,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { uthread_accept4(fd, address, address_length, 0) }
+}
+
+/// Accepts a connection with flags: `accept4(2)`. A cancellation point.
+///
+/// # Safety
+///
+/// The contract of `accept4(2)`.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_accept4(
+    fd: c_int,
+    address: *mut libc::sockaddr,
+    address_length: *mut libc::socklen_t,
+    flags: c_int,
+) -> c_int {
+    let accepted = match accept(fd, flags) {
+        Ok(accepted) => accepted,
+        error => return returned(error),
+    };
+    if !address.is_null() {
+        // The connection is accepted, whatever this returns.
+        // SAFETY: the caller's contract.
+        unsafe { libc::getpeername(accepted, address, address_length) };
+    }
+    accepted
+}
+
+fn accept(fd: RawFd, flags: c_int) -> io::Result<RawFd> {
+    let accepted: OwnedFd = record::point(|| {
+        Ok(if is_unix(fd)? {
+            borrow::<UnixListener>(fd).accept()?.0.into()
+        } else {
+            borrow::<TcpListener>(fd).accept()?.0.into()
+        })
+    })?;
+    let accepted = accepted.into_raw_fd();
+    if flags & libc::SOCK_CLOEXEC == 0 {
+        inherit(accepted);
+    }
+    if flags & libc::SOCK_NONBLOCK != 0 {
+        set_nonblocking(accepted, true)?;
+    }
+    Ok(accepted)
+}
+
+/// Lets programs that the process starts have a descriptor, as `accept(2)` does.
+#[allow(unsafe_code, reason = "a system call that std has no function for")]
+fn inherit(fd: RawFd) {
+    // SAFETY: the call takes no memory.
+    unsafe { libc::fcntl(fd, libc::F_SETFD, 0) };
+}
+
+/// Connects a socket: `connect(2)`. A cancellation point. The socket is non-blocking meanwhile.
+///
+/// # Safety
+///
+/// The contract of `connect(2)`.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_connect(
+    fd: c_int,
+    address: *const libc::sockaddr,
+    length: libc::socklen_t,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let connect = || outcome(unsafe { libc::connect(fd, address, length) });
+    returned(record::point(|| {
+        if is_nonblocking(fd) {
+            connect()
+        } else {
+            connect_meanwhile(fd, connect)
+        }
+    }))
+}
+
+/// A socket that is non-blocking until this is dropped.
+struct Nonblocking(RawFd);
+
+impl Drop for Nonblocking {
+    fn drop(&mut self) {
+        // A socket that was made non-blocking can be made blocking.
+        let _ = set_nonblocking(self.0, false);
+    }
+}
+
+fn connect_meanwhile(fd: RawFd, connect: impl Fn() -> io::Result<c_int>) -> io::Result<c_int> {
+    /// Pause before a Unix socket tries again to connect to a listener whose queue is full, for which
+    /// there is no event.
+    const FULL_PAUSE: Duration = Duration::from_millis(1);
+    set_nonblocking(fd, true)?;
+    let _meanwhile = Nonblocking(fd);
+    let mut has_begun = false;
+    loop {
+        let connected = connect();
+        match connected.as_ref().err().and_then(io::Error::raw_os_error) {
+            Some(libc::EINPROGRESS) => has_begun = true,
+            Some(libc::EALREADY) if has_begun => {}
+            Some(libc::EISCONN) if has_begun => return Ok(0),
+            Some(libc::EAGAIN) => {
+                uthread::sleep(FULL_PAUSE);
+                continue;
+            }
+            _ => return connected,
+        }
+        descriptor::wait(fd, Events::WRITABLE, for_ever())?;
+    }
+}
