@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -163,7 +163,8 @@ fn run_cases() {
             case.name,
             if lean { ", lean" } else { "" }
         );
-        check(case, &mut child, &place);
+        let lines = Lines::of(&mut child);
+        check(case, &mut child, &lines, &place);
         println!("{place}: ok");
     }
     for driver in DRIVERS {
@@ -199,25 +200,40 @@ fn command(case: &Case, lean: bool, driver: Option<&str>) -> Command {
     command
 }
 
-/// Reads what a child prints until its report, or its end.
-fn check(case: &Case, Killed(child): &mut Killed, place: &str) {
-    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let (sender, received) = std::sync::mpsc::channel();
-    thread::spawn(move || {
-        lines
-            .map(Result::unwrap)
-            .try_for_each(|line| sender.send(line))
-    });
-    let mut printed = String::new();
-    while !printed.contains("shows what each waits in") {
-        match received.recv_timeout(HANG) {
+/// The lines that a child prints. A thread reads them, so that a wait for one has a limit.
+struct Lines(Receiver<String>);
+
+impl Lines {
+    fn of(Killed(child): &mut Killed) -> Lines {
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let (sender, received) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            lines
+                .map(Result::unwrap)
+                .try_for_each(|line| sender.send(line))
+        });
+        Lines(received)
+    }
+
+    /// Adds the next line to `printed`; returns `false` if the child has ended.
+    fn add_next(&self, printed: &mut String, place: &str) -> bool {
+        match self.0.recv_timeout(HANG) {
             // A worker that has to wait for a CPU may be reported.
-            Ok(line) if line.contains(" has kept worker ") => {}
-            Ok(line) => printed += &format!("{line}\n"),
-            Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => panic!("{place}: no end and no report: {printed}"),
+            Ok(line) if line.contains(" has kept worker ") => self.add_next(printed, place),
+            Ok(line) => {
+                *printed += &format!("{line}\n");
+                true
+            }
+            Err(RecvTimeoutError::Disconnected) => false,
+            Err(RecvTimeoutError::Timeout) => panic!("{place}: no end and no line: {printed}"),
         }
     }
+}
+
+/// Reads what a child prints until its report, or its end.
+fn check(case: &Case, Killed(child): &mut Killed, lines: &Lines, place: &str) {
+    let mut printed = String::new();
+    while !printed.contains("shows what each waits in") && lines.add_next(&mut printed, place) {}
     if case.report.is_empty() {
         let status = child.wait().unwrap();
         let has_ended = status.success() || status.signal() == Some(9);
@@ -253,16 +269,16 @@ fn check_list_on_quit(driver: Option<&str>) {
     let mut command = command(case, false, driver);
     command.env("UTHREAD_DUMP", "1").env(ANNOUNCES, "1");
     let mut child = Killed(command.spawn().unwrap());
-    let mut errors = BufReader::new(child.0.stderr.take().unwrap());
+    let lines = Lines::of(&mut child);
     let mut line = String::new();
-    errors.read_line(&mut line).unwrap();
+    lines.add_next(&mut line, "before a list");
     assert_eq!(line, "running\n");
     let process = Pid::from_child(&child.0);
     for _ in 0..2 {
         kill_process(process, rustix::process::Signal::QUIT).unwrap();
         let mut list = String::new();
         for _ in 0..3 {
-            errors.read_line(&mut list).unwrap();
+            lines.add_next(&mut list, "a list");
         }
         assert!(
             list.starts_with("uthread: fibers: 1, workers: 2\n    1 fiber, "),
@@ -271,8 +287,7 @@ fn check_list_on_quit(driver: Option<&str>) {
         assert!(list.contains("tests/reports.rs:"), "{list}");
         assert!(list.ends_with(" shows what each waits in\n"), "{list}");
     }
-    child.0.stderr = Some(errors.into_inner());
-    check(case, &mut child, "beside a list");
+    check(case, &mut child, &lines, "beside a list");
 }
 
 fn run(builder: Builder, main: impl FnOnce() + Send) {
