@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
+use uthread::signal::{Signal, Signals};
 use uthread_dump::{Report, Sample, Watch};
 
 use crate::args::TopArgs;
@@ -74,21 +75,30 @@ fn write_sample(out: &mut Vec<u8>, sample: &Sample, json: bool) -> io::Result<()
     page::write(out, sample)
 }
 
-/// Shows samples on the terminal until the user quits or the process ends.
+/// Shows samples on the terminal until the user quits, a signal arrives or the process ends.
 fn show(args: &TopArgs) -> anyhow::Result<Exit> {
     let mut watch = Watch::open(args.pid)?;
+    // Before the terminal changes: they would end the program without restoring it.
+    let mut signals =
+        Signals::new([Signal::TERM, Signal::INT]).context("cannot watch for signals")?;
     let mut terminal = ratatui::try_init().context("the terminal cannot be prepared")?;
-    let done = repeat(args, &mut watch, &mut terminal);
+    let done = repeat(args, &mut watch, &mut terminal, &mut signals);
     ratatui::try_restore().context("the terminal cannot be restored")?;
     done.map(|()| Exit::Done)
 }
 
-fn repeat(args: &TopArgs, watch: &mut Watch, terminal: &mut DefaultTerminal) -> anyhow::Result<()> {
+fn repeat(
+    args: &TopArgs,
+    watch: &mut Watch,
+    terminal: &mut DefaultTerminal,
+    signals: &mut Signals,
+) -> anyhow::Result<()> {
     let mut screen = Screen::default();
     let mut pauses = Pauses::default();
     let mut next = Instant::now() + args.interval.min(FIRST_MAX);
     let mut is_changed = true;
-    loop {
+    // A pause is shorter than anybody notices.
+    while signals.try_recv().is_none() {
         if is_changed {
             terminal.draw(|frame| screen.draw(frame))?;
             is_changed = false;
@@ -113,6 +123,7 @@ fn repeat(args: &TopArgs, watch: &mut Watch, terminal: &mut DefaultTerminal) -> 
             next = Instant::now() + args.interval;
         }
     }
+    Ok(())
 }
 
 /// Returns the fibers that were spawned at a place.

@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Output, Stdio};
 
-use rustix::process::getuid;
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::process::{Pid, Signal, getuid, kill_process};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use serde_json::Value;
 
 use crate::harness::{Program, command, wait_until};
@@ -123,6 +123,23 @@ fn the_screen_shows_places_until_q() {
     shown.write_all(b"qq").unwrap();
     read_until(&mut shown, Some(LEFT_SCREEN));
     assert_eq!(end(child), (Some(0), String::new()));
+}
+
+#[test]
+fn a_signal_restores_the_terminal() {
+    let program = Program::echo(&[]);
+    for signal in [Signal::TERM, Signal::INT] {
+        let (child, mut shown, _) = on_terminal(&program);
+        let is_raw = |terminal: &File| {
+            let modes = tcgetattr(terminal).unwrap().local_modes;
+            !modes.intersects(LocalModes::ICANON | LocalModes::ECHO)
+        };
+        assert!(is_raw(&shown));
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        read_until(&mut shown, Some(LEFT_SCREEN));
+        assert_eq!(end(child), (Some(0), String::new()), "{signal:?}");
+        assert!(!is_raw(&shown), "{signal:?}");
+    }
 }
 
 #[test]
