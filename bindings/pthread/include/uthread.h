@@ -6,8 +6,10 @@
 #include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #define UTHREAD_MUTEX_INITIALIZER {{0}}
@@ -902,6 +904,46 @@ int uthread_fdatasync(int fd);
 int uthread_close(int fd);
 
 /*
+ Reads into several buffers: `readv(2)`. A cancellation point.
+
+ Preconditions:
+
+ The contract of `readv(2)`.
+ */
+ptrdiff_t uthread_readv(int fd, const struct iovec *vectors, int count);
+
+/*
+ Writes several buffers: `writev(2)`. A cancellation point. May write less than all to a pipe or a
+ socket.
+
+ Preconditions:
+
+ The contract of `writev(2)`.
+ */
+ptrdiff_t uthread_writev(int fd, const struct iovec *vectors, int count);
+
+/*
+ Opens a file: `openat(2)`, with a mode that is used only if the file is created. A cancellation
+ point.
+
+ Preconditions:
+
+ `path` is a string of C.
+ */
+int uthread_openat(int directory, const char *path, int flags, mode_t mode);
+
+/*
+ Opens a file: `open(2)`, with a mode that is used only if the file is created. A cancellation point.
+
+ Preconditions:
+
+ `path` is a string of C.
+ */
+int uthread_open(const char *path,
+                 int flags,
+                 mode_t mode);
+
+/*
  Waits for events of descriptors: `poll(2)`. A cancellation point.
 
  Preconditions:
@@ -909,6 +951,15 @@ int uthread_close(int fd);
  `descriptors` points to `count` of them.
  */
 int uthread_poll(struct pollfd *descriptors, unsigned long count, int milliseconds);
+
+/*
+ Waits for events of descriptors: `select(2)`. A cancellation point. The time is not changed.
+
+ Preconditions:
+
+ The sets and the time are null or initialized.
+ */
+int uthread_select(int count, fd_set *read, fd_set *write, fd_set *except, struct timeval *time);
 
 /*
  Receives from a socket: `recv(2)`. A cancellation point.

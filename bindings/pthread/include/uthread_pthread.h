@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -157,7 +158,10 @@
 #define fsync(...) uthread_fsync(__VA_ARGS__)
 #define fdatasync(...) uthread_fdatasync(__VA_ARGS__)
 #define close(...) uthread_close(__VA_ARGS__)
+#define readv(...) uthread_readv(__VA_ARGS__)
+#define writev(...) uthread_writev(__VA_ARGS__)
 #define poll(...) uthread_poll(__VA_ARGS__)
+#define select(...) uthread_select(__VA_ARGS__)
 #define recv(...) uthread_recv(__VA_ARGS__)
 #define recvfrom(...) uthread_recvfrom(__VA_ARGS__)
 #define recvmsg(...) uthread_recvmsg(__VA_ARGS__)
@@ -167,6 +171,12 @@
 #define accept(...) uthread_accept(__VA_ARGS__)
 #define accept4(...) uthread_accept4(__VA_ARGS__)
 #define connect(...) uthread_connect(__VA_ARGS__)
+
+/* The mode is optional. */
+#define UTHREAD_OPEN(path, flags, mode, ...) uthread_open(path, flags, mode)
+#define UTHREAD_OPENAT(directory, path, flags, mode, ...) uthread_openat(directory, path, flags, mode)
+#define open(...) UTHREAD_OPEN(__VA_ARGS__, 0, 0)
+#define openat(...) UTHREAD_OPENAT(__VA_ARGS__, 0, 0)
 #endif
 
 #endif

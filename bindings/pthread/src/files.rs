@@ -1,17 +1,15 @@
 //! Calls on files, pipes and whatever else has a descriptor.
 
-use std::ffi::{c_int, c_ulong, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::slice;
-use std::time::Duration;
 
 use uthread::fs::File;
 use uthread::os::unix::fs::FileExt;
 use uthread::ring::Events;
 
-use crate::deadline;
 use crate::descriptor::{borrow, for_ever, retry, wait};
 use crate::errno::{outcome, returned};
 use crate::record;
@@ -216,90 +214,112 @@ pub unsafe extern "C-unwind" fn uthread_close(fd: c_int) -> c_int {
     unsafe { libc::close(fd) }
 }
 
-/// An epoll instance, in which a thread waits for several descriptors.
-struct Several(RawFd);
-
-impl Drop for Several {
-    #[allow(unsafe_code, reason = "a system call")]
-    fn drop(&mut self) {
-        // SAFETY: nothing else has the descriptor.
-        unsafe { libc::close(self.0) };
-    }
-}
-
-impl Several {
-    /// Returns an instance for these descriptors. Those that cannot be waited for are ready, which
-    /// `poll` has found.
-    #[allow(unsafe_code, reason = "system calls that std has no function for")]
-    fn new(wanted: &[libc::pollfd]) -> io::Result<Several> {
-        // SAFETY: the call takes no memory.
-        let several = Several(outcome(unsafe {
-            libc::epoll_create1(libc::EPOLL_CLOEXEC)
-        })?);
-        for one in wanted.iter().filter(|one| one.fd >= 0) {
-            let mut event = libc::epoll_event {
-                events: u32::from(one.events.cast_unsigned()),
-                u64: 0,
-            };
-            let event = &raw mut event;
-            // A number that is there twice is refused the second time: then any event will do.
-            // SAFETY: the event lives until the call has returned.
-            let added = unsafe { libc::epoll_ctl(several.0, libc::EPOLL_CTL_ADD, one.fd, event) };
-            match outcome(added).map_err(|error| error.raw_os_error()) {
-                Err(Some(libc::EEXIST)) => several.await_anything(one.fd)?,
-                Err(Some(errno)) => return Err(io::Error::from_raw_os_error(errno)),
-                _ => {}
-            }
-        }
-        Ok(several)
-    }
-
-    #[allow(unsafe_code, reason = "a system call that std has no function for")]
-    fn await_anything(&self, fd: RawFd) -> io::Result<()> {
-        let mut event = libc::epoll_event {
-            events: (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI) as u32,
-            u64: 0,
-        };
-        // SAFETY: the event lives until the call has returned.
-        outcome(unsafe { libc::epoll_ctl(self.0, libc::EPOLL_CTL_MOD, fd, &raw mut event) })?;
-        Ok(())
-    }
-}
-
-/// Waits for events of descriptors: `poll(2)`. A cancellation point.
+/// Reads into several buffers: `readv(2)`. A cancellation point.
 ///
 /// # Safety
 ///
-/// `descriptors` points to `count` of them.
+/// The contract of `readv(2)`.
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn uthread_poll(
-    descriptors: *mut libc::pollfd,
-    count: c_ulong,
-    milliseconds: c_int,
+pub unsafe extern "C-unwind" fn uthread_readv(
+    fd: c_int,
+    vectors: *const libc::iovec,
+    count: c_int,
+) -> isize {
+    let plain = || {
+        // SAFETY: the caller's contract.
+        unsafe { libc::readv(fd, vectors, count) }
+    };
+    transfer(
+        fd,
+        Events::READABLE,
+        // SAFETY: the caller's contract.
+        || unsafe { libc::preadv2(fd, vectors, count, -1, libc::RWF_NOWAIT) },
+        plain,
+        || on_thread(plain),
+    )
+}
+
+/// Writes several buffers: `writev(2)`. A cancellation point. May write less than all to a pipe or a
+/// socket.
+///
+/// # Safety
+///
+/// The contract of `writev(2)`.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_writev(
+    fd: c_int,
+    vectors: *const libc::iovec,
+    count: c_int,
+) -> isize {
+    let plain = || {
+        // SAFETY: the caller's contract.
+        unsafe { libc::writev(fd, vectors, count) }
+    };
+    transfer(
+        fd,
+        Events::WRITABLE,
+        // SAFETY: the caller's contract.
+        || unsafe { libc::pwritev2(fd, vectors, count, -1, libc::RWF_NOWAIT) },
+        plain,
+        || on_thread(plain),
+    )
+}
+
+/// A call with pointers of the program, which is made by another thread while the caller waits.
+struct Elsewhere<F>(F);
+
+#[allow(unsafe_code, reason = "memory of the program")]
+// SAFETY: the caller waits, and its memory may be accessed by any thread.
+unsafe impl<F> Send for Elsewhere<F> {}
+
+impl<F: FnOnce() -> isize> Elsewhere<F> {
+    fn call(self) -> io::Result<isize> {
+        outcome((self.0)())
+    }
+}
+
+/// Makes a call that waits for a disk on another thread.
+fn on_thread(call: impl FnOnce() -> isize) -> io::Result<usize> {
+    let call = Elsewhere(call);
+    uthread::blocking(move || call.call()).map(|count| count as usize)
+}
+
+/// Opens a file: `openat(2)`, with a mode that is used only if the file is created. A cancellation
+/// point.
+///
+/// # Safety
+///
+/// `path` is a string of C.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_openat(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: libc::mode_t,
+) -> c_int {
+    let open = || {
+        // SAFETY: the caller's contract.
+        let fd = unsafe { libc::openat(directory, path, flags, mode) };
+        fd as isize
+    };
+    returned(record::point(|| on_thread(open)).map(|fd| fd as c_int))
+}
+
+/// Opens a file: `open(2)`, with a mode that is used only if the file is created. A cancellation point.
+///
+/// # Safety
+///
+/// `path` is a string of C.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_open(
+    path: *const c_char,
+    flags: c_int,
+    mode: libc::mode_t,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    let now = || outcome(unsafe { libc::poll(descriptors, count, 0) });
-    let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
-    returned(record::point(|| {
-        let ready = now()?;
-        if ready > 0 || limit.is_some_and(|limit| limit.is_zero()) {
-            uthread::yield_now();
-            return Ok(ready);
-        }
-        let deadline = limit.and_then(deadline::after);
-        let wanted = match count {
-            0 => &[][..],
-            // SAFETY: the caller's contract.
-            _ => unsafe { slice::from_raw_parts(descriptors, count as usize) },
-        };
-        let several = Several::new(wanted)?;
-        loop {
-            let is_over = !wait(several.0, Events::READABLE, deadline)?;
-            let ready = now()?;
-            if ready > 0 || is_over {
-                return Ok(ready);
-            }
-        }
-    }))
+    unsafe { uthread_openat(libc::AT_FDCWD, path, flags, mode) }
 }

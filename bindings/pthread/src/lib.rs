@@ -33,6 +33,7 @@
 //! | `descriptor` | waits for a descriptor |
 //! | `sockets` | calls on sockets |
 //! | `files` | calls on files and pipes |
+//! | `poll` | waits for several descriptors |
 #![allow(
     non_camel_case_types,
     reason = "the types have the names that C programs know"
@@ -65,6 +66,7 @@ pub mod sleep;
 mod descriptor;
 
 pub mod files;
+pub mod poll;
 pub mod sockets;
 
 pub use attributes::*;

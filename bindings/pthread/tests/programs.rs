@@ -1,15 +1,17 @@
 //! Compiles programs that are written for pthreads, as they are and for fibers, and runs them.
 
-use std::env;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::{env, thread};
 
 /// A compiler and the program that it compiles.
 const PROGRAMS: [(&str, &str); 4] = [
-    ("gcc", "threads.c"),
-    ("clang", "threads.c"),
-    ("g++", "destructors.cpp"),
-    ("clang++", "destructors.cpp"),
+    ("gcc", "tests/threads.c"),
+    ("clang", "tests/threads.c"),
+    ("g++", "tests/destructors.cpp"),
+    ("clang++", "tests/destructors.cpp"),
 ];
 
 /// The environment of a run for fibers: the driver, and the number of workers.
@@ -42,9 +44,7 @@ fn for_fibers() -> Vec<String> {
 /// Compiles a program, or returns `None` if there is no such compiler.
 fn compile(compiler: &str, source: &str, more: &[String], folder: &Path) -> Option<PathBuf> {
     let program = folder.join(format!("{compiler}-{}", more.len()));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests")
-        .join(source);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let output = Command::new(compiler)
         .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"])
         .arg("-o")
@@ -95,11 +95,51 @@ fn programs_for_pthreads_pass_as_they_are_and_on_fibers() {
 #[test]
 fn lean_fibers_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let fibers = compile("cc", "threads.c", &for_fibers(), folder.path()).unwrap();
+    let fibers = compile("cc", "tests/threads.c", &for_fibers(), folder.path()).unwrap();
     let output = Command::new(fibers)
         .env("UTHREAD_LEAN", "1")
         .output()
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("pthread_create"), "{errors}");
+}
+
+/// A program that is killed at the end of the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_example_echoes_as_it_is_and_on_fibers() {
+    const CONNECTIONS: usize = 100;
+    let folder = tempfile::tempdir().unwrap();
+    for more in [vec![], for_fibers()] {
+        let program = compile("cc", "examples/echo.c", &more, folder.path()).unwrap();
+        let mut server = Command::new(program);
+        let mut server = Running(server.stdout(Stdio::piped()).spawn().unwrap());
+        let mut address = String::new();
+        let output = server.0.stdout.take().unwrap();
+        BufReader::new(output).read_line(&mut address).unwrap();
+        thread::scope(|scope| {
+            for number in 0..CONNECTIONS {
+                let address = address.trim();
+                scope.spawn(move || {
+                    let mut connection = TcpStream::connect(address).unwrap();
+                    for round in 0..10 {
+                        let sent = [number as u8, round, 3, 4];
+                        connection.write_all(&sent).unwrap();
+                        let mut received = [0; 4];
+                        connection.read_exact(&mut received).unwrap();
+                        assert_eq!(received, sent);
+                    }
+                });
+            }
+        });
+    }
 }

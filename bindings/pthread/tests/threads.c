@@ -15,7 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -619,6 +621,24 @@ static void *wait_for_descriptors(void *argument) {
     result_of(writer);
     CHECK(read(other[0], &byte, 1) == 1 && byte == 'x');
 
+    fd_set set;
+    struct timeval short_time = {.tv_usec = 5000};
+    FD_ZERO(&set);
+    FD_SET(one[0], &set);
+    FD_SET(other[0], &set);
+    CHECK(select(other[0] + 1, &set, NULL, NULL, &short_time) == 0);
+    CHECK(!FD_ISSET(one[0], &set));
+    FD_SET(one[0], &set);
+    FD_SET(other[0], &set);
+    writer = start(write_late, (void *)(intptr_t)one[1]);
+    CHECK(select(other[0] + 1, &set, NULL, NULL, NULL) == 1);
+    CHECK(FD_ISSET(one[0], &set) && !FD_ISSET(other[0], &set));
+    result_of(writer);
+    struct iovec vectors[] = {{.iov_base = &byte, .iov_len = 1}, {.iov_base = &byte, .iov_len = 1}};
+    CHECK(readv(one[0], vectors, 2) == 1 && byte == 'x');
+    CHECK(writev(other[1], vectors, 2) == 2);
+    CHECK(readv(other[0], vectors, 2) == 2);
+
     /* A limit of time is that of the socket, and a non-blocking descriptor does not wait. */
     struct timeval limit = {.tv_usec = 5000};
     CHECK(setsockopt(other[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
@@ -641,12 +661,18 @@ static void *use_file(void *argument) {
     CHECK(fd >= 0 && unlink(name) == 0);
     CHECK(write(fd, "0123456789", 10) == 10);
     CHECK(pwrite(fd, "ab", 2, 4) == 2);
+    struct iovec vectors[] = {{.iov_base = "xy", .iov_len = 2}, {.iov_base = "z", .iov_len = 1}};
+    CHECK(writev(fd, vectors, 2) == 3 && lseek(fd, 0, SEEK_CUR) == 13);
+    CHECK(ftruncate(fd, 10) == 0 && lseek(fd, 0, SEEK_END) == 10);
     CHECK(fsync(fd) == 0 && fdatasync(fd) == 0);
     CHECK(pread(fd, buffer, 4, 3) == 4 && memcmp(buffer, "3ab6", 4) == 0);
     CHECK(read(fd, buffer, 4) == 0);
     CHECK(lseek(fd, 8, SEEK_SET) == 8);
     CHECK(read(fd, buffer, 4) == 2 && memcmp(buffer, "89", 2) == 0);
     CHECK(close(fd) == 0);
+    CHECK(open(name, O_RDONLY) == -1 && errno == ENOENT);
+    fd = open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    CHECK(fd >= 0 && unlink(name) == 0 && close(fd) == 0);
     return argument;
 }
 

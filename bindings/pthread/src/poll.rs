@@ -1,0 +1,211 @@
+//! Waits for events of several descriptors: `poll(2)` and `select(2)`.
+
+use std::ffi::{c_int, c_ulong};
+use std::io;
+use std::os::fd::RawFd;
+use std::slice;
+use std::time::Duration;
+
+use uthread::ring::Events;
+
+use crate::deadline;
+use crate::descriptor::wait;
+use crate::errno::{outcome, returned};
+use crate::record;
+
+/// An epoll instance, in which a thread waits for several descriptors.
+struct Several(RawFd);
+
+impl Drop for Several {
+    #[allow(unsafe_code, reason = "a system call")]
+    fn drop(&mut self) {
+        // SAFETY: nothing else has the descriptor.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+impl Several {
+    /// Returns an instance for these descriptors. Those that cannot be waited for are ready, which
+    /// `poll` has found.
+    #[allow(unsafe_code, reason = "system calls that std has no function for")]
+    fn new(wanted: &[libc::pollfd]) -> io::Result<Several> {
+        // SAFETY: the call takes no memory.
+        let several = Several(outcome(unsafe {
+            libc::epoll_create1(libc::EPOLL_CLOEXEC)
+        })?);
+        for one in wanted.iter().filter(|one| one.fd >= 0) {
+            let mut event = libc::epoll_event {
+                events: u32::from(one.events.cast_unsigned()),
+                u64: 0,
+            };
+            let event = &raw mut event;
+            // A number that is there twice is refused the second time: then any event will do.
+            // SAFETY: the event lives until the call has returned.
+            let added = unsafe { libc::epoll_ctl(several.0, libc::EPOLL_CTL_ADD, one.fd, event) };
+            match outcome(added).map_err(|error| error.raw_os_error()) {
+                Err(Some(libc::EEXIST)) => several.await_anything(one.fd)?,
+                Err(Some(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+                _ => {}
+            }
+        }
+        Ok(several)
+    }
+
+    #[allow(unsafe_code, reason = "a system call that std has no function for")]
+    fn await_anything(&self, fd: RawFd) -> io::Result<()> {
+        let mut event = libc::epoll_event {
+            events: (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI) as u32,
+            u64: 0,
+        };
+        // SAFETY: the event lives until the call has returned.
+        outcome(unsafe { libc::epoll_ctl(self.0, libc::EPOLL_CTL_MOD, fd, &raw mut event) })?;
+        Ok(())
+    }
+}
+
+/// Waits for events of descriptors: `poll(2)`. A cancellation point.
+///
+/// # Safety
+///
+/// `descriptors` points to `count` of them.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_poll(
+    descriptors: *mut libc::pollfd,
+    count: c_ulong,
+    milliseconds: c_int,
+) -> c_int {
+    let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
+    // SAFETY: the caller's contract.
+    let now = || outcome(unsafe { libc::poll(descriptors, count, 0) });
+    let wanted = || match count {
+        0 => Several::new(&[]),
+        // SAFETY: the caller's contract.
+        _ => Several::new(unsafe { slice::from_raw_parts(descriptors, count as usize) }),
+    };
+    returned(await_some(now, wanted, limit))
+}
+
+/// Repeats `now`, which looks without waiting, until something is ready or the time is over.
+fn await_some(
+    now: impl Fn() -> io::Result<c_int>,
+    wanted: impl Fn() -> io::Result<Several>,
+    limit: Option<Duration>,
+) -> io::Result<c_int> {
+    record::point(|| {
+        let ready = now()?;
+        if ready > 0 || limit.is_some_and(|limit| limit.is_zero()) {
+            // The caller may look in a loop.
+            uthread::yield_now();
+            return Ok(ready);
+        }
+        let deadline = limit.and_then(deadline::after);
+        let several = wanted()?;
+        loop {
+            let is_over = !wait(several.0, Events::READABLE, deadline)?;
+            let ready = now()?;
+            if ready > 0 || is_over {
+                return Ok(ready);
+            }
+        }
+    })
+}
+
+/// A set of descriptors as `select` takes it, which is null or initialized.
+#[derive(Clone, Copy)]
+struct Set(*mut libc::fd_set);
+
+#[allow(unsafe_code, reason = "sets of the program")]
+impl Set {
+    /// Returns what the set contains, or nothing if there is no set.
+    fn contents(self) -> Option<libc::fd_set> {
+        // SAFETY: null or initialized, by the contract of `uthread_select`.
+        unsafe { self.0.as_ref() }.copied()
+    }
+
+    /// Changes the contents, if there is a set.
+    fn fill(self, contents: Option<libc::fd_set>) {
+        if let Some(contents) = contents {
+            // SAFETY: a set that had contents is there.
+            unsafe { self.0.write(contents) };
+        }
+    }
+}
+
+/// Looks for events without waiting, and stores them in the sets.
+#[allow(unsafe_code, reason = "a system call that std has no function for")]
+fn look(count: c_int, sets: [Set; 3], wanted: [Option<libc::fd_set>; 3]) -> io::Result<c_int> {
+    let mut now = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 0,
+    };
+    for (set, wanted) in sets.iter().zip(wanted) {
+        set.fill(wanted);
+    }
+    let [read, write, except] = sets.map(|set| set.0);
+    // SAFETY: the sets are null or initialized, and the time lives until the call has returned.
+    outcome(unsafe { libc::select(count, read, write, except, &raw mut now) })
+}
+
+/// Returns the descriptors of the sets as `poll` takes them.
+#[allow(unsafe_code, reason = "a macro of C on initialized sets")]
+fn descriptors(count: c_int, wanted: [Option<libc::fd_set>; 3]) -> Vec<libc::pollfd> {
+    let events = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
+    let of = |fd| {
+        let has = |set: &libc::fd_set| {
+            // SAFETY: `select` has accepted the number.
+            unsafe { libc::FD_ISSET(fd, set) }
+        };
+        let wanted = wanted.iter().zip(events);
+        let wanted = wanted.filter(|(set, _)| set.as_ref().is_some_and(has));
+        wanted.fold(0, |all, (_, event)| all | event)
+    };
+    (0..count)
+        .map(|fd| libc::pollfd {
+            fd,
+            events: of(fd),
+            revents: 0,
+        })
+        .filter(|one| one.events != 0)
+        .collect()
+}
+
+/// Waits for events of descriptors: `select(2)`. A cancellation point. The time is not changed.
+///
+/// # Safety
+///
+/// The sets and the time are null or initialized.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_select(
+    count: c_int,
+    read: *mut libc::fd_set,
+    write: *mut libc::fd_set,
+    except: *mut libc::fd_set,
+    time: *mut libc::timeval,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let limit = match unsafe { time.as_ref() }.map(limit).transpose() {
+        Ok(limit) => limit,
+        Err(error) => return returned(Err(error)),
+    };
+    let sets = [read, write, except].map(Set);
+    let wanted = sets.map(Set::contents);
+    returned(await_some(
+        || look(count, sets, wanted),
+        || Several::new(&descriptors(count, wanted)),
+        limit,
+    ))
+}
+
+/// Returns a time of C.
+///
+/// # Errors
+///
+/// `InvalidInput` for a negative one.
+fn limit(time: &libc::timeval) -> io::Result<Duration> {
+    let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    let seconds = u64::try_from(time.tv_sec).map_err(invalid)?;
+    let microseconds = u64::try_from(time.tv_usec).map_err(invalid)?;
+    Ok(Duration::from_secs(seconds) + Duration::from_micros(microseconds))
+}
