@@ -10,7 +10,7 @@ use std::mem;
 use uthread::root::{Layout, Reason};
 
 use crate::memory::{Piece, word};
-use crate::snapshot::{Copied, Snapshot, left_off};
+use crate::snapshot::{Copied, Identity, Snapshot, left_off};
 
 /// The copied fibers, in the order of the lists.
 #[derive(Default)]
@@ -82,11 +82,11 @@ impl Ahead {
         (self.marks[index] == Some(mark)).then_some(index)
     }
 
-    /// Takes a copied stack, and the name, which do not change.
-    pub(crate) fn take(&mut self, index: usize) -> Option<(Piece, Option<String>)> {
+    /// Takes a copied stack, and the identity, which do not change.
+    pub(crate) fn take(&mut self, index: usize) -> Option<(Piece, Identity)> {
         let copy = self.copies.get_mut(index)?;
         let stack = mem::replace(&mut copy.stack, Piece::new(0, 0));
-        Some((stack, copy.name.take()))
+        Some((stack, mem::take(&mut copy.identity)))
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
             layout: layout(),
             runtime: 0,
             control: control(),
-            name: None,
+            identity: Identity::default(),
             running: None,
             stack: Piece::new(0x8000, 0x1000),
             suspended_for: None,

@@ -11,7 +11,7 @@ use crate::interrupted::interrupted;
 use crate::memory::{Memory, PAGE, Piece, Registers, read_one, word};
 use crate::modules::Modules;
 use crate::roots;
-use crate::snapshot::left_off;
+use crate::snapshot::{Identity, left_off};
 use crate::taken::{Taken, TakenList};
 
 /// How far below the mark of a suspended fiber the switch saves registers at most.
@@ -76,7 +76,7 @@ pub(crate) fn take(memory: &dyn Memory, modules: &Modules, ahead: Ahead) -> Resu
                 .collect();
             taken.lists.push(TakenList {
                 stacks: reader.stacks(&unknown),
-                names: reader.names(&unknown),
+                identities: reader.identities(&unknown),
                 layout,
                 runtime,
                 history,
@@ -135,7 +135,38 @@ impl Reading<'_> {
         found.filter_map(copy).collect()
     }
 
-    /// Copies the names of fibers, of which few have one.
+    /// Copies the names of fibers, and the ids of those in whose scopes they were spawned. Few
+    /// have one of these.
+    fn identities(&self, controls: &[Piece]) -> Vec<Identity> {
+        let names = self.names(controls).into_iter();
+        let parents = self.scope_parents(controls);
+        let identities = names.zip(parents);
+        identities
+            .map(|(name, scope_of)| Identity { name, scope_of })
+            .collect()
+    }
+
+    /// Copies the ids of the fibers in whose scopes fibers were spawned.
+    fn scope_parents(&self, controls: &[Piece]) -> Vec<Option<u64>> {
+        let scopes = controls
+            .iter()
+            .map(|control| control.word(self.layout.scope));
+        let scopes = scopes
+            .enumerate()
+            .filter_map(|(index, scope)| Some((index, scope.filter(|scope| *scope != 0)?)));
+        let parent_at = u64::from(self.layout.scope_parent);
+        let (indexes, mut ids): (Vec<_>, Vec<_>) = scopes
+            .map(|(index, scope)| (index, Piece::new(scope + parent_at, 8)))
+            .unzip();
+        self.memory.read(&mut ids);
+        let mut parents = vec![None; controls.len()];
+        for (index, id) in indexes.into_iter().zip(ids) {
+            parents[index] = id.word(0).filter(|id| *id != 0);
+        }
+        parents
+    }
+
+    /// Copies the names of fibers.
     fn names(&self, controls: &[Piece]) -> Vec<Option<String>> {
         let mut names = vec![None; controls.len()];
         let cold = controls

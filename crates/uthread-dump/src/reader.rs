@@ -8,7 +8,7 @@ use crate::memory::{Memory, Piece, Registers, read_one};
 use crate::model::{Site, State};
 use crate::modules::Modules;
 use crate::sites;
-use crate::snapshot::{Snapshot, left_off};
+use crate::snapshot::{Identity, Snapshot, left_off};
 
 /// What the switch continues with: `push rbp; mov [rsi - 16], rsp; lea rsp, [rdx + 8]; pop rbx; pop
 /// rbp`. The word above the saved registers points to it.
@@ -22,7 +22,7 @@ const SAVED_BYTES: u64 = 24;
 /// A fiber.
 pub(crate) struct Fiber {
     pub(crate) id: u64,
-    pub(crate) name: Option<String>,
+    pub(crate) identity: Identity,
     pub(crate) spawn_site: Option<Site>,
     /// The index of its runtime.
     pub(crate) runtime: usize,
@@ -81,7 +81,7 @@ impl Reader<'_> {
         let site = copy.control.word(layout.spawn_site).unwrap_or(0);
         Fiber {
             id: copy.control.word(layout.id).unwrap_or(0),
-            name: copy.name,
+            identity: copy.identity,
             spawn_site: self.site(site),
             runtime: copy.runtime,
             worker: copy.control.half(layout.home).unwrap_or(0),

@@ -152,7 +152,7 @@ impl Recording {
         let fibers = taken.map(|taken| taken.finish().fibers).unwrap_or_default();
         let named = fibers.into_iter().filter_map(|fiber| {
             let id = fiber.control.word(fiber.layout.id)?;
-            Some((id, fiber.name?))
+            Some((id, fiber.identity.name?))
         });
         named.collect()
     }

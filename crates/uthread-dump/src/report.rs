@@ -55,6 +55,9 @@ pub struct Member {
     pub name: Option<String>,
     /// Where it was spawned.
     pub spawned_at: Option<String>,
+    /// The id of the fiber in whose scope it was spawned, and which waits there for its end. `None`
+    /// if it was spawned otherwise, or if a thread has made the scope.
+    pub scope_of: Option<u64>,
     /// The index of its runtime in [`Report::workers`].
     pub runtime: usize,
     /// The index of its worker in the runtime.
@@ -222,8 +225,9 @@ impl Member {
     fn of(fiber: Fiber) -> Member {
         Member {
             id: fiber.id,
-            name: fiber.name,
+            name: fiber.identity.name,
             spawned_at: fiber.spawn_site.map(|site| site.to_string()),
+            scope_of: fiber.identity.scope_of,
             runtime: fiber.runtime,
             worker: fiber.worker,
             descriptor: fiber.descriptor,
@@ -270,6 +274,9 @@ impl Display for Group {
         self.examples(out, "id", |fiber| Some(fiber.id.to_string()))?;
         self.examples(out, "name", |fiber| fiber.name.clone())?;
         self.examples(out, "spawned at", |fiber| fiber.spawned_at.clone())?;
+        self.examples(out, "in the scope of fiber", |fiber| {
+            Some(fiber.scope_of?.to_string())
+        })?;
         self.descriptors(out)?;
         for frame in &self.frames {
             write!(out, "    {}", frame.function)?;

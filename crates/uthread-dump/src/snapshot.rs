@@ -21,7 +21,7 @@ pub(crate) struct Snapshot {
     pub(crate) layout: Layout,
     pub(crate) runtime: usize,
     pub(crate) control: Piece,
-    pub(crate) name: Option<String>,
+    pub(crate) identity: Identity,
     /// Its thread, if it runs.
     pub(crate) running: Option<(i32, Registers)>,
     /// The part of its stack that it uses, up to the top.
@@ -30,6 +30,14 @@ pub(crate) struct Snapshot {
     pub(crate) suspended_for: Option<Duration>,
     /// `true` if its last switch was completed before it was copied.
     pub(crate) is_settled: bool,
+}
+
+/// What a fiber has from its spawn on.
+#[derive(Clone, Default)]
+pub(crate) struct Identity {
+    pub(crate) name: Option<String>,
+    /// The id of the fiber in whose scope it was spawned.
+    pub(crate) scope_of: Option<u64>,
 }
 
 /// Returns the mark of a suspended fiber.

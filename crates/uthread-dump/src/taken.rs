@@ -9,7 +9,7 @@ use crate::ahead::Ahead;
 use crate::controls::Controls;
 use crate::history::History;
 use crate::memory::{Piece, Registers};
-use crate::snapshot::{Copied, Snapshot};
+use crate::snapshot::{Copied, Identity, Snapshot};
 
 /// The copied memory of a process.
 pub(crate) struct Taken {
@@ -34,9 +34,9 @@ pub(crate) struct TakenList {
     pub(crate) controls: Rc<Controls>,
     /// For each fiber, where it is in the copy ahead if it has not run since.
     pub(crate) known: Vec<Option<usize>>,
-    /// The stacks and the names of the others.
+    /// The stacks and the identities of the others.
     pub(crate) stacks: Vec<Piece>,
-    pub(crate) names: Vec<Option<String>>,
+    pub(crate) identities: Vec<Identity>,
 }
 
 impl Taken {
@@ -95,10 +95,10 @@ impl TakenList {
         fibers: &mut Vec<Snapshot>,
     ) -> usize {
         let mut lost = 0;
-        let mut others = self.stacks.into_iter().zip(self.names);
+        let mut others = self.stacks.into_iter().zip(self.identities);
         for (address, known) in self.addresses.into_iter().zip(self.known) {
             let ahead = known.and_then(|index| ahead.take(index));
-            let Some((stack, name)) = ahead.or_else(|| others.next()) else {
+            let Some((stack, identity)) = ahead.or_else(|| others.next()) else {
                 lost += 1;
                 continue;
             };
@@ -125,7 +125,7 @@ impl TakenList {
                 layout: self.layout,
                 runtime: self.runtime,
                 control,
-                name,
+                identity,
                 running,
                 stack: deeper.unwrap_or(stack),
             });

@@ -30,7 +30,7 @@ pub const SECTION: &str = "uthread_root";
 pub const MAGIC: [u8; 8] = *b"uthread\0";
 
 /// The version of what follows, including the meaning of each field. The script for gdb has it, too.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Where a debugger begins.
 ///
@@ -123,6 +123,10 @@ pub struct Layout {
     /// In a fiber that waits for an operation of the kernel: the number of the descriptor that the
     /// operation is on, an `i32`; negative if it is on none.
     pub descriptor: u32,
+    /// In a fiber: a pointer to its scope, or null.
+    pub scope: u32,
+    /// In a scope: the id of the fiber that has made it, a `u64`; zero if a thread has.
+    pub scope_parent: u32,
     /// The size of a fiber's fields.
     pub fiber_bytes: u32,
 }
@@ -152,6 +156,8 @@ impl Layout {
             record: next(),
             claim: next(),
             descriptor: next(),
+            scope: next(),
+            scope_parent: next(),
             fiber_bytes: next(),
         }
     }

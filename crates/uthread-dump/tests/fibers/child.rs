@@ -191,7 +191,8 @@ fn wait_for_fibers() {
     });
     spawn_all("scope", || {
         uthread::scope(|scope| {
-            scope.spawn(uthread::thread::park);
+            let builder = uthread::thread::Builder::new().name("in-scope".to_owned());
+            builder.spawn_scoped(scope, uthread::thread::park).unwrap();
         });
     });
 }

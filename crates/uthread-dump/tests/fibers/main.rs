@@ -209,13 +209,25 @@ fn assert_all_wait(report: &Report, kind: &str) {
         let name = fiber.name.as_deref().unwrap_or_default();
         let waits = WAITING_FOR_THE_KERNEL.iter().any(|kind| kind.0 == name);
         assert_eq!(fiber.descriptor.is_some(), waits, "{fiber:?}");
+        assert_eq!(fiber.scope_of.is_some(), name == "in-scope", "{fiber:?}");
     }
+    assert_scopes_are_shown(report);
     if kind == "lean" {
         return;
     }
     let computes = group(report, "computes");
     assert!(matches!(computes.state, State::Running { .. }), "{report}");
     assert!(is_in(computes, "compute"), "{report}");
+}
+
+/// Checks that each fiber with a scope is shown as that of a fiber of its own.
+fn assert_scopes_are_shown(report: &Report) {
+    let fibers = report.groups.iter().flat_map(|group| &group.fibers);
+    let parents: HashSet<_> = fibers.filter_map(|fiber| fiber.scope_of).collect();
+    let scopes = &group(report, "scope").fibers;
+    assert_eq!(parents, scopes.iter().map(|fiber| fiber.id).collect());
+    let shown = report.to_string();
+    assert!(shown.contains("\n  in the scope of fiber "), "{shown}");
 }
 
 /// Returns `true` if an aborted process leaves a core file in its folder.
@@ -356,6 +368,10 @@ fn gdb_shows_every_fiber_of_a_process() {
     let pid = waiting.pid().to_string();
     let output = gdb(&["-p", &pid], &["info fibers", "fiber apply all bt"]);
     assert_gdb_shows_all(&output);
+    for fiber in &group(&report, "scope").fibers {
+        let scope = format!(" in the scope of fiber {}:\n", fiber.id);
+        assert_eq!(output.matches(&scope).count(), 1, "{output}");
+    }
     let rows = output.lines().filter(|line| line.contains("tests/fibers/"));
     let rows: Vec<_> = rows.filter(|line| !line.starts_with("Fiber ")).collect();
     assert_eq!(rows.len(), report.fibers(), "{output}");

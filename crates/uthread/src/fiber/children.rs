@@ -1,5 +1,7 @@
 //! The running fibers of a scope, and the parent that waits for them.
 
+use std::mem::offset_of;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -17,7 +19,12 @@ pub(crate) struct Children {
     cut_off: AtomicUsize,
     members: Mutex<Members>,
     parent: WakeHandle,
+    /// The id of the parent, for a debugger. `None` if that is a thread.
+    parent_id: Option<NonZeroU64>,
 }
+
+/// Where the id of the parent is in what an `Arc` points to, for a debugger: behind the two counts.
+pub(super) const PARENT_ID_AT: usize = 2 * size_of::<usize>() + offset_of!(Children, parent_id);
 
 #[derive(Default)]
 struct Members {
@@ -35,6 +42,10 @@ impl Children {
             panicked: AtomicUsize::new(0),
             cut_off: AtomicUsize::new(0),
             members: Mutex::default(),
+            parent_id: match &parent {
+                WakeHandle::Fiber(fiber) => Some(fiber.control().id()),
+                WakeHandle::Thread(..) => None,
+            },
             parent,
         }
     }
@@ -89,6 +100,11 @@ impl Children {
     /// Returns the parent that waits for the fibers.
     pub(crate) fn parent(&self) -> &WakeHandle {
         &self.parent
+    }
+
+    /// Returns the id of the parent, if that is a fiber.
+    pub(super) fn parent_id(&self) -> Option<NonZeroU64> {
+        self.parent_id
     }
 
     /// Cancels all running fibers, and those that are added later.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::os::fd::RawFd;
 use std::panic::Location;
 use std::time::Duration;
 
-use super::Control;
+use super::{Children, Control, FiberRef};
 use crate::root::Reason;
 
 /// A started fiber, in the list of [`runtime::fibers`](crate::runtime::fibers()), whose example it
@@ -20,6 +21,9 @@ pub struct FiberInfo {
     pub name: Option<Box<str>>,
     /// Where it was spawned.
     pub spawn_site: &'static Location<'static>,
+    /// The id of the fiber in whose [scope](crate::thread::scope) it was spawned, and which waits
+    /// there for its end. `None` if it was spawned otherwise, or if a thread has made the scope.
+    pub scope_of: Option<u64>,
     /// The index of its worker.
     pub worker: usize,
     /// What it does.
@@ -53,10 +57,12 @@ impl FiberInfo {
     /// Describes a suspended fiber of the calling worker, or one that runs without it. Such a fiber
     /// may add to its cold state, so that `name_of` has to know its name.
     pub(crate) fn of(
-        fiber: &Control,
+        reference: &FiberRef,
         name_of: impl Fn(u64) -> Option<Box<str>>,
         suspended_for: impl Fn(&Control) -> Duration,
     ) -> FiberInfo {
+        let fiber = reference.control();
+        let scope_of = reference.scope().and_then(Children::parent_id);
         let (id, state) = (fiber.id().get(), FiberState::of(fiber));
         FiberInfo {
             id,
@@ -65,6 +71,7 @@ impl FiberInfo {
                 _ => fiber.name().map(Box::from),
             },
             spawn_site: fiber.spawn_site(),
+            scope_of: scope_of.map(NonZeroU64::get),
             worker: fiber.home.get() as usize,
             state,
             descriptor: match state {
@@ -108,7 +115,11 @@ impl fmt::Display for FiberInfo {
             write!(formatter, " for {:.1?}", self.suspended_for)?;
         }
         let (worker, site) = (self.worker, self.spawn_site);
-        write!(formatter, " on worker {worker}, spawned at {site}")
+        write!(formatter, " on worker {worker}, spawned at {site}")?;
+        match self.scope_of {
+            Some(parent) => write!(formatter, " in the scope of fiber {parent}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -196,6 +207,7 @@ mod tests {
             id,
             name: (id == 64).then(|| "main".into()),
             spawn_site,
+            scope_of: None,
             worker: 0,
             state: if id == 70 {
                 FiberState::Running

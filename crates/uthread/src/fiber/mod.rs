@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Fiber<F, T> = Control   id, name, spawn site, wake-up state, runner
+//!               + scope     where a debugger finds it, whatever the types
 //!               + closure   taken when the fiber starts
 //!               + Outcome   the value or the panic, and the waiting joiner
 //! ```
@@ -191,11 +192,14 @@ pub(crate) fn unpark(fiber: &FiberRef) {
 #[repr(C)]
 pub(crate) struct Fiber<F, T> {
     control: Control,
+    scope: Option<Arc<Children>>,
     /// Taken once, by the worker that starts or abandons the fiber.
     closure: UnsafeCell<Option<F>>,
     outcome: Outcome<thread::Result<T>>,
-    scope: Option<Arc<Children>>,
 }
+
+/// Where the scope of a fiber is, whatever the type of that.
+const SCOPE_AT: usize = size_of::<Control>();
 
 #[allow(unsafe_code, reason = "the closure's cell has one user at a time")]
 // SAFETY: `closure` is accessed only by `take_closure`, which runs once, on one thread, as the
@@ -232,6 +236,9 @@ where
         closure: F,
         scope: Option<Arc<Children>>,
     ) -> (FiberRef, Joinable<T>) {
+        const {
+            assert!(mem::offset_of!(Self, scope) == SCOPE_AT);
+        }
         let memory = FiberRef::allocate::<Self>();
         let fiber = Fiber {
             control: Control::new(
@@ -241,9 +248,9 @@ where
                 spawn_site,
                 Limits::with_deadline(deadline),
             ),
+            scope,
             closure: UnsafeCell::new(Some(closure)),
             outcome: Outcome::new(),
-            scope,
         };
         // SAFETY: the memory is new, and has the size and the alignment of a fiber.
         unsafe { memory.write(fiber) };

@@ -11,10 +11,11 @@ use std::alloc::Layout;
 use std::mem::ManuallyDrop;
 use std::process;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{self, Ordering};
 
 use super::blocks::{self, Size};
-use super::{Control, Payload};
+use super::{Children, Control, Payload, SCOPE_AT};
 
 /// Maximum number of references. As in `Arc`, only a program that leaks references exceeds it: so
 /// many take 16 GiB.
@@ -24,7 +25,8 @@ const REFERENCES_MAX: u32 = i32::MAX as u32;
 ///
 /// # Safety
 ///
-/// A value begins with its control block, which has the [functions](Functions) of its type.
+/// A value begins with its control block, which has the [functions](Functions) of its type, and
+/// then has its scope at [`SCOPE_AT`].
 #[allow(unsafe_code, reason = "a layout that its users rely on")]
 pub(super) unsafe trait Body: Send + Sync {
     /// Runs the closure to its end.
@@ -143,6 +145,14 @@ impl FiberRef {
         unsafe { self.0.as_ref() }
     }
 
+    /// Returns the scope of the fiber, if it was spawned in one.
+    pub(super) fn scope(&self) -> Option<&Children> {
+        // SAFETY: the fiber is of a type that has its scope there.
+        let scope = unsafe { self.0.byte_add(SCOPE_AT).cast::<Option<Arc<Children>>>() };
+        // SAFETY: it is not changed while the fiber lives.
+        unsafe { scope.as_ref() }.as_deref()
+    }
+
     /// Returns a reference that is not counted.
     ///
     /// # Safety
@@ -214,7 +224,6 @@ impl Drop for FiberRef {
 mod tests {
     use std::panic::Location;
     use std::ptr;
-    use std::sync::Arc;
     use std::thread;
 
     use super::*;

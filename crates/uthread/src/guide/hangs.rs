@@ -1,6 +1,7 @@
 //! [`uthread::timeout`]: crate::timeout
 //! [`Runtime::metrics`]: crate::Runtime::metrics
 //! [`runtime::fibers`]: crate::runtime::fibers()
+//! [scope]: crate::thread::scope
 //! [`Builder::on_stall`]: crate::runtime::Builder::on_stall
 //! [contents]: super
 //! [blocking]: super::blocking

@@ -16,12 +16,12 @@ import gdb
 import gdb.unwinder
 
 UTHREAD_MAGIC = b"uthread\0"
-UTHREAD_VERSION = 3
+UTHREAD_VERSION = 4
 
 # The offsets of fields that a root lists, in its order: `Layout` in `root.rs`.
 UTHREAD_LAYOUT = (
     "id spawn_site token reason top left_off cold home name limits fiber last_switch record claim"
-    " descriptor fiber_bytes"
+    " descriptor scope scope_parent fiber_bytes"
 ).split()
 UTHREAD_LAYOUT_FORMAT = f"<{len(UTHREAD_LAYOUT)}I"
 # What a fiber does that has a descriptor.
@@ -89,14 +89,16 @@ class UthreadFiber:
         fd = field("descriptor", "<i")
         if self.state == UTHREAD_OPERATION and fd >= 0:
             self.state += f" on fd {fd}"
-        cold, site = field("cold"), field("spawn_site")
+        scope, cold, site = field("scope"), field("cold"), field("spawn_site")
+        self.parent = uthread_words(scope + layout["scope_parent"], 1)[0] if scope else 0
         self.name = uthread_text(*uthread_words(cold + layout["name"], 2)) if cold else ""
         line, column = struct.unpack("<II", uthread_read(site + 16, 8))
         self.spawned_at = f"{uthread_text(*uthread_words(site, 2))}:{line}:{column}"
 
     def __str__(self):
         name = f' "{self.name}"' if self.name else ""
-        return f"Fiber {self.id}{name}, {self.state}, spawned at {self.spawned_at}:"
+        scope = f" in the scope of fiber {self.parent}" if self.parent else ""
+        return f"Fiber {self.id}{name}, {self.state}, spawned at {self.spawned_at}{scope}:"
 
     def describe(self, reason, token):
         if self.thread is not None:

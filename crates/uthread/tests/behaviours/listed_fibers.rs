@@ -16,7 +16,7 @@ use uthread::io::{Read as _, Write as _, pipe};
 use uthread::net::{TcpListener, UdpSocket};
 use uthread::runtime::{FiberInfo, FiberState, fibers};
 use uthread::sync::mpsc;
-use uthread::thread::{Builder, JoinHandle, yield_now};
+use uthread::thread::{Builder, JoinHandle, scope, yield_now};
 
 behaviours![
     (
@@ -25,6 +25,7 @@ behaviours![
             each_fiber_is_listed_with_what_it_does,
             a_fiber_tells_for_how_long_it_is_suspended,
             a_fiber_tells_for_which_descriptor_it_waits,
+            a_fiber_tells_in_whose_scope_it_is,
             no_fiber_is_missing_beside_others_that_come_and_go
         ]
     ),
@@ -205,6 +206,33 @@ fn a_fiber_tells_for_which_descriptor_it_waits(place: Place) {
     sender.send(()).unwrap();
     writer.write_all(b"x").unwrap();
     assert_eq!(main.join().unwrap(), [1, 1]);
+}
+
+/// Also in one that another fiber of the scope has spawned.
+fn a_fiber_tells_in_whose_scope_it_is(place: Place) {
+    let runtime = place.runtime();
+    let (sender, messages) = mpsc::channel::<()>();
+    let main = runtime.spawn(move || {
+        scope(|scope| {
+            let receive = move || messages.recv().is_ok();
+            scope.spawn(|| scope.spawn(receive).join().unwrap());
+        });
+    });
+    let scopes = || {
+        let list = runtime.fibers().unwrap();
+        let scopes = list.iter().map(|fiber| (fiber.id, fiber.scope_of));
+        (scopes.collect::<Vec<_>>(), format!("{list:?}"))
+    };
+    eventually("all run", || scopes().0.len() == 3);
+    let (list, shown) = scopes();
+    let parent = list[0].0;
+    let expected = [None, Some(parent), Some(parent)];
+    assert!(list.iter().map(|one| one.1).eq(expected), "{shown}");
+    let child = &runtime.fibers().unwrap()[1];
+    let end = format!(" in the scope of fiber {parent}");
+    assert!(child.to_string().ends_with(&end), "{child}");
+    drop(sender);
+    main.join().unwrap();
 }
 
 fn a_fiber_that_keeps_a_thread_is_listed(place: Place) {

@@ -3,7 +3,8 @@
 use std::mem::offset_of;
 
 use super::{ColdState, Control};
-use crate::fiber::runner;
+use crate::fiber::children::PARENT_ID_AT;
+use crate::fiber::{SCOPE_AT, runner};
 use crate::root::Layout;
 use crate::tls::record::CLAIM_AT;
 
@@ -20,8 +21,11 @@ pub(crate) const LAYOUT: Layout = Layout {
     limits: runner::EXTENT_AT as u32,
     fiber: runner::FIBER_AT as u32,
     last_switch: offset_of!(Control, last_switch) as u32,
-    fiber_bytes: size_of::<Control>() as u32,
+    // The scope follows.
+    fiber_bytes: (SCOPE_AT + size_of::<usize>()) as u32,
     record: offset_of!(Control, switch.record) as u32,
     claim: CLAIM_AT as u32,
     descriptor: offset_of!(Control, operation_result) as u32,
+    scope: SCOPE_AT as u32,
+    scope_parent: PARENT_ID_AT as u32,
 };

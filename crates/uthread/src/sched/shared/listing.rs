@@ -32,7 +32,7 @@ impl Listing {
             remote.history.since(last, now)
         };
         let name_of = |id| shared.name_of(id);
-        let info = |fiber: &FiberRef| FiberInfo::of(fiber.control(), name_of, suspended_for);
+        let info = |fiber: &FiberRef| FiberInfo::of(fiber, name_of, suspended_for);
         lock(&self.fibers).extend(fibers.iter().map(info));
     }
 }
