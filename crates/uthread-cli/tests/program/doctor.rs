@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use rustix::io::Errno;
 use serde_json::Value;
 
-use crate::harness::command;
+use crate::harness::{command, copy_program};
 use crate::restrict::{REGISTER, SETUP, become_nobody, has_ring, refuse, restricted};
 
 /// Time limit of the self-test, long enough for all its parts.
@@ -175,7 +175,7 @@ fn a_user_who_may_lock_little_memory() {
     // The user may have no access to the directory of the program.
     let directory = tempfile::tempdir_in("/tmp").unwrap();
     let program = directory.path().join("uthread");
-    std::fs::copy(env!("CARGO_BIN_EXE_uthread"), &program).unwrap();
+    copy_program(&program);
     rustix::fs::chmod(directory.path(), 0o755.into()).unwrap();
     let script = format!("ulimit -l 64 && exec \"$0\" doctor --seconds {SECONDS}");
     let output = restricted(become_nobody, || {

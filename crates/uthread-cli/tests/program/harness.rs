@@ -27,6 +27,14 @@ pub(crate) fn command(args: &[&str]) -> Command {
     command
 }
 
+/// Copies the program, to be run from there. If this process wrote the file, the child of another
+/// test could still have it open, and the kernel runs no file that is open for writing.
+pub(crate) fn copy_program(to: &Path) {
+    let program = Path::new(env!("CARGO_BIN_EXE_uthread"));
+    let copied = Command::new("cp").args([program, to]).status();
+    assert!(copied.unwrap().success());
+}
+
 /// Checks that a page has the date, the version and a command that begins so.
 #[track_caller]
 pub(crate) fn check_facts(page: &str, command: &str) {

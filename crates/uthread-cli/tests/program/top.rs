@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, getuid, kill_process};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use serde_json::Value;
 
-use crate::harness::{Program, command, wait_until};
+use crate::harness::{Program, command, copy_program, wait_until};
 use crate::terminal::{read_until, terminal};
 
 /// Shows what the terminal showed before.
@@ -176,7 +176,7 @@ fn the_program_of_another_user_is_an_error() {
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let copy = folder.path().join("uthread");
-    fs::copy(env!("CARGO_BIN_EXE_uthread"), &copy).unwrap();
+    copy_program(&copy);
     let pid = program.pid().to_string();
     let output = Command::new(copy)
         .args(["top", "--once", &pid])

@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 
 use super::{DRIVERS, make_fifo};
-use crate::harness::{command, site};
+use crate::harness::{command, copy_program, site};
 
 fn search(arguments: &[&str], folder: &Path) -> Command {
     let mut command = command(&["search"]);
@@ -192,7 +192,7 @@ fn files_and_folders_without_permission_are_reported() {
     };
     // The other user has to reach the program, too.
     let program = files.path().join("program");
-    fs::copy(env!("CARGO_BIN_EXE_uthread"), &program).unwrap();
+    copy_program(&program);
     for (name, bits) in [
         ("", 0o755),
         ("program", 0o755),
