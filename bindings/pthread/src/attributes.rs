@@ -27,6 +27,20 @@ const STACK_DEFAULT: usize = 256 * 1024;
 const GUARD_DEFAULT: usize = 4096;
 
 impl uthread_attr_t {
+    /// Returns attributes with this size of the stack, in bytes.
+    #[must_use]
+    pub fn new(stack_size: usize, is_detached: bool) -> uthread_attr_t {
+        uthread_attr_t {
+            stack_size,
+            detach_state: if is_detached {
+                UTHREAD_CREATE_DETACHED
+            } else {
+                UTHREAD_CREATE_JOINABLE
+            },
+            ..uthread_attr_t::default()
+        }
+    }
+
     /// Returns the stack size in bytes, if it is not the default.
     pub(crate) fn stack_size(&self) -> Option<usize> {
         (self.stack_size != 0).then_some(self.stack_size)

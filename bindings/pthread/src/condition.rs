@@ -29,6 +29,14 @@ pub struct uthread_condattr_t {
     clock: c_int,
 }
 
+impl uthread_condattr_t {
+    /// Returns attributes with this clock.
+    #[must_use]
+    pub fn new(clock: libc::clockid_t) -> uthread_condattr_t {
+        uthread_condattr_t { clock }
+    }
+}
+
 #[repr(C)]
 struct Condition {
     signals: AtomicU32,

@@ -47,7 +47,7 @@ mod attributes;
 
 mod process;
 
-mod record;
+pub mod record;
 
 pub mod cancel;
 pub mod thread;
@@ -70,4 +70,3 @@ pub mod poll;
 pub mod sockets;
 
 pub use attributes::*;
-pub use record::{uthread_cleanup, uthread_start, uthread_t};

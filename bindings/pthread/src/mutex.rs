@@ -43,6 +43,14 @@ pub struct uthread_mutexattr_t {
     kind: c_int,
 }
 
+impl uthread_mutexattr_t {
+    /// Returns attributes with this kind.
+    #[must_use]
+    pub fn new(kind: c_int) -> uthread_mutexattr_t {
+        uthread_mutexattr_t { kind }
+    }
+}
+
 /// The words of a mutex. The kind is where glibc has it, so that its initializers are understood.
 #[repr(C)]
 pub(crate) struct Mutex {

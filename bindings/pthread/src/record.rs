@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::ffi::{c_ulong, c_void};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::time::Instant;
 use std::{io, process, ptr};
 
@@ -54,6 +54,8 @@ pub(crate) struct Thread {
     phase: AtomicU32,
     end: AtomicU32,
     result: AtomicPtr<c_void>,
+    /// What `pthread_self(3)` returns in the thread, once it runs.
+    native: AtomicUsize,
     /// `None` for a thread of the system. Locked while the fiber is spawned.
     pub(crate) fiber: Mutex<Option<JoinHandle<()>>>,
     own: Own,
@@ -63,6 +65,7 @@ pub(crate) struct Thread {
 struct Own {
     is_fiber: Cell<bool>,
     keeps_cancellation: Cell<bool>,
+    exits_with: Cell<*mut c_void>,
     handlers: Cell<*mut uthread_cleanup>,
 }
 
@@ -94,13 +97,25 @@ pub(crate) fn here() -> &'static Thread {
     current().unwrap_or_else(|| {
         let outside = Thread::new(false, DETACHED);
         CURRENT.set(Arc::as_ptr(&outside));
+        outside.record_native();
         OUTSIDE.set(Some(outside));
         current().expect("it was set")
     })
 }
 
+/// Returns the thread of the C library that this one is to it, if it has begun to run.
+///
+/// # Safety
+///
+/// The thread has not been released.
+#[allow(unsafe_code, reason = "an address that the program passes")]
+pub unsafe fn native(thread: uthread_t) -> Option<libc::pthread_t> {
+    // SAFETY: the caller's contract.
+    unsafe { Thread::of(thread) }.native()
+}
+
 /// Returns `true` if the calling thread is a fiber of this library.
-pub(crate) fn is_fiber() -> bool {
+pub fn is_fiber() -> bool {
     fiber().is_some()
 }
 
@@ -128,8 +143,8 @@ pub(crate) fn point<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         return uthread::shield(call);
     }
     let result = call();
-    if result.is_err() && uthread::thread::is_cancelled() {
-        exit(CANCELED);
+    if result.is_err() {
+        test_cancel();
     }
     result
 }
@@ -160,10 +175,22 @@ pub(crate) fn exit(result: *mut c_void) -> ! {
         exit_outside(result);
     };
     thread.own.keeps_cancellation.set(true);
+    thread.own.exits_with.set(result);
+    go_on_to_exit(thread)
+}
+
+/// Calls the rest of the clean-up handlers, and unwinds the stack. A handler may jump to its function,
+/// which then calls this again.
+fn go_on_to_exit(thread: &Thread) -> ! {
     while let Some(handler) = thread.pop() {
         run(handler);
     }
-    panic::resume_unwind(Box::new(Exit(result)));
+    panic::resume_unwind(Box::new(Exit(thread.own.exits_with.get())));
+}
+
+/// Goes on with the exit of the calling thread after a handler that has jumped to its function.
+pub fn continue_exit() -> ! {
+    go_on_to_exit(here())
 }
 
 /// Ends a thread of the system. The main thread ends the process once all fibers have ended.
@@ -197,10 +224,12 @@ impl Thread {
             phase: AtomicU32::new(phase),
             end: AtomicU32::new(RUNS),
             result: AtomicPtr::new(CANCELED),
+            native: AtomicUsize::new(0),
             fiber: Mutex::new(None),
             own: Own {
                 is_fiber: Cell::new(is_fiber),
                 keeps_cancellation: Cell::new(false),
+                exits_with: Cell::new(CANCELED),
                 handlers: Cell::new(ptr::null_mut()),
             },
         })
@@ -240,6 +269,21 @@ impl Thread {
         handler.routine.map(|routine| (routine, handler.argument))
     }
 
+    #[allow(unsafe_code, reason = "a call of the C library")]
+    fn record_native(&self) {
+        // SAFETY: the call has no preconditions.
+        let native = unsafe { libc::pthread_self() };
+        self.native.store(native as usize, Ordering::Relaxed);
+    }
+
+    /// Returns the thread of the C library that the fiber is to it, if it has begun to run.
+    pub(crate) fn native(&self) -> Option<libc::pthread_t> {
+        match self.native.load(Ordering::Relaxed) {
+            0 => None,
+            native => Some(native as libc::pthread_t),
+        }
+    }
+
     /// Returns the number of the thread.
     pub(crate) fn id(&self) -> uthread_t {
         ptr::from_ref(self).expose_provenance() as uthread_t
@@ -275,9 +319,14 @@ impl Thread {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         // A cancelled or late caller leaves the thread joinable.
-        let open = Reopen(self);
-        point(|| self.await_end(deadline))?;
-        std::mem::forget(open);
+        let joined = point(|| {
+            let ended = self.await_end(deadline);
+            if ended.is_err() {
+                self.phase.store(JOINABLE, Ordering::Release);
+            }
+            ended
+        });
+        joined?;
         let fiber = self.fiber.lock().ok().and_then(|mut fiber| fiber.take());
         // What is left of it is the destruction of its thread-locals.
         let _ = uthread::shield(|| fiber.map(JoinHandle::join));
@@ -295,15 +344,6 @@ impl Thread {
     }
 }
 
-/// Makes a thread joinable again.
-struct Reopen<'a>(&'a Thread);
-
-impl Drop for Reopen<'_> {
-    fn drop(&mut self) {
-        self.0.phase.store(JOINABLE, Ordering::Release);
-    }
-}
-
 /// The end of a fiber, also if it has never run.
 pub(crate) struct Ending(Arc<Thread>);
 
@@ -317,14 +357,16 @@ impl Ending {
     #[allow(unsafe_code, reason = "a function of the program")]
     pub(crate) fn run(&self, start: uthread_start, argument: *mut c_void) {
         CURRENT.set(Arc::as_ptr(&self.0));
+        self.0.record_native();
         // SAFETY: the contract of `uthread_create`.
         let body = AssertUnwindSafe(|| unsafe { start(argument) });
         let result = match panic::catch_unwind(body) {
             Ok(result) => result,
             Err(payload) => result_of(payload),
         };
-        self.0.own.keeps_cancellation.set(true);
         self.0.result.store(result, Ordering::Release);
+        // The destructors of keys are called after the record is released.
+        CURRENT.set(ptr::null());
     }
 }
 

@@ -36,6 +36,8 @@ mod load;
 mod man;
 mod model;
 mod port;
+#[cfg(target_arch = "x86_64")]
+mod run;
 mod search;
 mod serve;
 #[cfg(target_arch = "x86_64")]
@@ -70,6 +72,8 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         #[cfg(target_arch = "x86_64")]
         Command::Trace(args) => trace::run(&args),
+        #[cfg(target_arch = "x86_64")]
+        Command::Run(args) => run::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { command } => man::run(command.as_deref()),

@@ -1,5 +1,5 @@
-//! The command line: arguments, defaults and the text of `--help`. `tunnel` and `top` have those of
-//! their subcommands, `server` those that servers have in common, and `inspect` those of `dump` and
+//! The command line: arguments, defaults and the text of `--help`. `tunnel`, `top` and `run` have those
+//! of their subcommands, `server` those that servers have in common, and `inspect` those of `dump` and
 //! `trace`.
 //!
 //! Defaults are written only here. Values are checked while they are parsed, so the rest of the
@@ -7,6 +7,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod inspect;
+#[cfg(target_arch = "x86_64")]
+mod run;
 mod server;
 #[cfg(target_arch = "x86_64")]
 mod top;
@@ -14,6 +16,8 @@ mod tunnel;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use inspect::{DumpArgs, TraceArgs};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use run::RunArgs;
 pub(crate) use server::{CountersArgs, LogFormat, ServerArgs};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use top::TopArgs;
@@ -97,6 +101,9 @@ pub(crate) enum Command {
     /// Record what each worker of a running program does, for Perfetto or the Firefox profiler
     #[cfg(target_arch = "x86_64")]
     Trace(TraceArgs),
+    /// Run a program for pthreads on fibers, as it is
+    #[cfg(target_arch = "x86_64")]
+    Run(RunArgs),
     /// Check what this machine supports, and print remedies
     Doctor(DoctorArgs),
     /// Print shell completions (try: uthread completions fish | source)

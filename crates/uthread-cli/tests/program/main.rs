@@ -14,6 +14,8 @@ mod iobench;
 mod load;
 mod model;
 mod port;
+#[cfg(target_arch = "x86_64")]
+mod run;
 mod search;
 mod serve;
 mod top;

@@ -1,0 +1,24 @@
+//! Runs a program for pthreads on fibers as it is: preloaded, this library takes the place of the
+//! functions of the C library that create threads and wait.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `names` | the names of the functions |
+//! | `real` | the functions of the C library |
+//! | `calls` | calls that wait |
+//! | `objects` | how locks are initialized |
+//! | `threads` | threads, and what is asked about them |
+//! | `cancel` | clean-up handlers of programs in C |
+//! | `entries` | where the program calls the functions |
+#![cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+
+mod names;
+
+mod real;
+
+mod calls;
+mod cancel;
+mod objects;
+mod threads;
+
+mod entries;

@@ -1,0 +1,107 @@
+//! Threads, and what is asked about them: of the thread that a fiber is to the C library.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+
+use uthread_pthread::record::{self, uthread_start, uthread_t};
+use uthread_pthread::{thread, uthread_attr_t};
+
+use crate::names::number;
+use crate::real::{initialize, real};
+
+/// `pthread_create`. A stack that is larger than a fiber's is one of the attributes; one that the
+/// program provides is not used.
+#[allow(unsafe_code, reason = "a C function")]
+pub(crate) unsafe extern "C" fn create(
+    made: *mut uthread_t,
+    attr: *const libc::pthread_attr_t,
+    start: uthread_start,
+    argument: *mut c_void,
+) -> c_int {
+    // A library may create threads before this one is initialized.
+    initialize();
+    let (mut bytes, mut state) = (0, 0);
+    if !attr.is_null() {
+        // SAFETY: the contract of the call is the caller's.
+        unsafe { libc::pthread_attr_getstacksize(attr, &raw mut bytes) };
+        // SAFETY: the contract of the call is the caller's.
+        unsafe { pthread_attr_getdetachstate(attr, &raw mut state) };
+    }
+    let attr = uthread_attr_t::new(bytes, state == libc::PTHREAD_CREATE_DETACHED);
+    // SAFETY: the contract of the call is the caller's.
+    unsafe { thread::uthread_create(made, &raw const attr, start, argument) }
+}
+
+#[allow(unsafe_code, reason = "functions of the C library")]
+unsafe extern "C" {
+    fn pthread_attr_getdetachstate(attr: *const libc::pthread_attr_t, state: *mut c_int) -> c_int;
+}
+
+/// Defines what takes the place of functions that are about a thread.
+macro_rules! about_threads {
+    ($($name:ident($($argument:ident: $kind:ty),*), $number:ident;)*) => {
+        $(
+            #[allow(unsafe_code, reason = "a C function")]
+            pub(crate) unsafe extern "C" fn $name(
+                thread: uthread_t,
+                $($argument: $kind),*
+            ) -> c_int {
+                // SAFETY: the contract of the call is the caller's.
+                let Some(native) = (unsafe { record::native(thread) }) else {
+                    return libc::ESRCH;
+                };
+                type Call = unsafe extern "C" fn(libc::pthread_t, $($kind),*) -> c_int;
+                // SAFETY: the type is that of the function of this name.
+                let call: Call = unsafe { std::mem::transmute(real(number::$number)) };
+                // SAFETY: the contract of the call is the caller's.
+                unsafe { call(native, $($argument),*) }
+            }
+        )*
+    };
+}
+
+about_threads! {
+    getattr_np(attr: *mut libc::pthread_attr_t), PTHREAD_GETATTR_NP;
+    getcpuclockid(clock: *mut libc::clockid_t), PTHREAD_GETCPUCLOCKID;
+    setschedparam(policy: c_int, parameters: *const libc::sched_param), PTHREAD_SETSCHEDPARAM;
+    getschedparam(policy: *mut c_int, parameters: *mut libc::sched_param), PTHREAD_GETSCHEDPARAM;
+    setschedprio(priority: c_int), PTHREAD_SETSCHEDPRIO;
+    setaffinity_np(bytes: usize, cpus: *const libc::cpu_set_t), PTHREAD_SETAFFINITY_NP;
+    getaffinity_np(bytes: usize, cpus: *mut libc::cpu_set_t), PTHREAD_GETAFFINITY_NP;
+}
+
+/// `pthread_setname_np`: a fiber that names itself would name its worker.
+#[allow(unsafe_code, reason = "a C function")]
+pub(crate) unsafe extern "C" fn setname_np(_thread: uthread_t, _name: *const c_char) -> c_int {
+    0
+}
+
+/// `pthread_getname_np`.
+#[allow(unsafe_code, reason = "a C function")]
+pub(crate) unsafe extern "C" fn getname_np(
+    _thread: uthread_t,
+    name: *mut c_char,
+    bytes: usize,
+) -> c_int {
+    if bytes == 0 {
+        return libc::ERANGE;
+    }
+    // SAFETY: the contract of the call is the caller's.
+    unsafe { ptr::write(name, 0) };
+    0
+}
+
+/// `pthread_kill`: the signal is for the process, as a fiber has no thread that could be interrupted.
+#[allow(unsafe_code, reason = "a C function")]
+pub(crate) unsafe extern "C" fn kill(_thread: uthread_t, signal: c_int) -> c_int {
+    if signal == 0 {
+        return 0;
+    }
+    // SAFETY: the call has no preconditions.
+    let process = unsafe { libc::getpid() };
+    // SAFETY: any number may be passed.
+    match unsafe { libc::kill(process, signal) } {
+        0 => 0,
+        _ => libc::EINVAL,
+    }
+}
