@@ -108,6 +108,35 @@ pub(crate) const NAMES: [&CStr; 95] = [
 
 /// The numbers of the functions that are called by name here.
 pub(crate) mod number {
+    pub(crate) const PTHREAD_MUTEX_DESTROY: usize = 13;
+    pub(crate) const PTHREAD_MUTEX_LOCK: usize = 14;
+    pub(crate) const PTHREAD_MUTEX_TRYLOCK: usize = 15;
+    pub(crate) const PTHREAD_MUTEX_TIMEDLOCK: usize = 16;
+    pub(crate) const PTHREAD_MUTEX_UNLOCK: usize = 17;
+    pub(crate) const PTHREAD_MUTEX_INIT: usize = 18;
+    pub(crate) const PTHREAD_COND_INIT: usize = 19;
+    pub(crate) const PTHREAD_COND_DESTROY: usize = 20;
+    pub(crate) const PTHREAD_COND_WAIT: usize = 21;
+    pub(crate) const PTHREAD_COND_TIMEDWAIT: usize = 22;
+    pub(crate) const PTHREAD_COND_CLOCKWAIT: usize = 23;
+    pub(crate) const PTHREAD_COND_SIGNAL: usize = 24;
+    pub(crate) const PTHREAD_COND_BROADCAST: usize = 25;
+    pub(crate) const PTHREAD_RWLOCK_INIT: usize = 26;
+    pub(crate) const PTHREAD_RWLOCK_DESTROY: usize = 27;
+    pub(crate) const PTHREAD_RWLOCK_RDLOCK: usize = 28;
+    pub(crate) const PTHREAD_RWLOCK_TRYRDLOCK: usize = 29;
+    pub(crate) const PTHREAD_RWLOCK_TIMEDRDLOCK: usize = 30;
+    pub(crate) const PTHREAD_RWLOCK_WRLOCK: usize = 31;
+    pub(crate) const PTHREAD_RWLOCK_TRYWRLOCK: usize = 32;
+    pub(crate) const PTHREAD_RWLOCK_TIMEDWRLOCK: usize = 33;
+    pub(crate) const PTHREAD_RWLOCK_UNLOCK: usize = 34;
+    pub(crate) const SEM_INIT: usize = 44;
+    pub(crate) const SEM_DESTROY: usize = 45;
+    pub(crate) const SEM_WAIT: usize = 46;
+    pub(crate) const SEM_TIMEDWAIT: usize = 47;
+    pub(crate) const SEM_TRYWAIT: usize = 48;
+    pub(crate) const SEM_POST: usize = 49;
+    pub(crate) const SEM_GETVALUE: usize = 50;
     pub(crate) const PTHREAD_GETATTR_NP: usize = 56;
     pub(crate) const PTHREAD_GETCPUCLOCKID: usize = 57;
     pub(crate) const PTHREAD_SETSCHEDPARAM: usize = 58;

@@ -1,10 +1,144 @@
-//! How locks are initialized: the attributes are those of the C library.
+//! Locks and semaphores: in the memory of glibc's.
+//!
+//! What several processes share, or what a thread that ends leaves to others, or what changes
+//! priorities, stays glibc's, which marks its objects:
+//!
+//! | object | its mark |
+//! | --- | --- |
+//! | `pthread_mutex_t` | bits of the kind, at 16, beyond those of the kinds of POSIX |
+//! | `pthread_cond_t` | the lowest bit at 36 |
+//! | `pthread_rwlock_t` | a number at 28 |
+//! | `sem_t` | a number at 8, also for named ones |
+//!
+//! Those of this library have zeros there. The offsets are the same in each glibc since 2.25, as they
+//! are part of its binary interface.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use uthread_pthread::condition::{self, uthread_cond_t, uthread_condattr_t};
 use uthread_pthread::mutex::{self, uthread_mutex_t, uthread_mutexattr_t};
+use uthread_pthread::rwlock::{self, uthread_rwlock_t};
+use uthread_pthread::semaphore::{self, uthread_sem_t};
+
+use crate::names::number;
+use crate::real::real;
+
+/// The bits of the kinds of POSIX.
+const KINDS: u32 = 3;
+
+/// Returns a word of an object.
+///
+/// # Safety
+///
+/// The object is there, and is as large.
+#[allow(unsafe_code, reason = "an object of the program")]
+unsafe fn word<T>(object: *mut T, offset: usize) -> u32 {
+    let place = object.cast::<AtomicU32>().wrapping_byte_add(offset);
+    // SAFETY: the caller's contract.
+    unsafe { &*place }.load(Ordering::Relaxed)
+}
+
+#[allow(unsafe_code, reason = "an object of the program")]
+unsafe fn mutex_is_foreign(mutex: *mut uthread_mutex_t) -> bool {
+    // SAFETY: the caller passes a mutex.
+    let kind = unsafe { word(mutex, 16) };
+    kind & !KINDS != 0
+}
+
+#[allow(unsafe_code, reason = "an object of the program")]
+unsafe fn cond_is_foreign(condition: *mut uthread_cond_t) -> bool {
+    // SAFETY: the caller passes a condition variable.
+    let references = unsafe { word(condition, 36) };
+    references & 1 != 0
+}
+
+#[allow(unsafe_code, reason = "an object of the program")]
+unsafe fn rwlock_is_foreign(lock: *mut uthread_rwlock_t) -> bool {
+    // SAFETY: the caller passes a lock.
+    let shared = unsafe { word(lock, 28) };
+    shared != 0
+}
+
+#[allow(unsafe_code, reason = "an object of the program")]
+unsafe fn sem_is_foreign(semaphore: *mut uthread_sem_t) -> bool {
+    // SAFETY: the caller passes a semaphore.
+    let shared = unsafe { word(semaphore, 8) };
+    shared != 0
+}
+
+/// Defines what takes the place of functions about an object, unless the object is glibc's.
+macro_rules! objects {
+    ($($name:ident($object:ident: $type:ty $(, $argument:ident: $kind:ty)*), $is_foreign:ident, $number:ident, $own:path;)*) => {
+        $(
+            #[allow(unsafe_code, reason = "a C function")]
+            pub(crate) unsafe extern "C-unwind" fn $name($object: *mut $type $(, $argument: $kind)*) -> c_int {
+                // SAFETY: the contract of the call is the caller's.
+                if unsafe { !$is_foreign($object) } {
+                    #[allow(unused_unsafe, reason = "some of them are safe")]
+                    // SAFETY: the contract of the call is the caller's.
+                    return unsafe { $own($object $(, $argument)*) };
+                }
+                type Call = unsafe extern "C-unwind" fn(*mut $type $(, $kind)*) -> c_int;
+                // SAFETY: the type is that of the function of this name.
+                let call: Call = unsafe { std::mem::transmute(real(number::$number)) };
+                // SAFETY: the contract of the call is the caller's.
+                unsafe { call($object $(, $argument)*) }
+            }
+        )*
+    };
+}
+
+type Time = *const libc::timespec;
+
+objects! {
+    mutex_destroy(object: uthread_mutex_t), mutex_is_foreign, PTHREAD_MUTEX_DESTROY, mutex::uthread_mutex_destroy;
+    mutex_lock(object: uthread_mutex_t), mutex_is_foreign, PTHREAD_MUTEX_LOCK, mutex::uthread_mutex_lock;
+    mutex_trylock(object: uthread_mutex_t), mutex_is_foreign, PTHREAD_MUTEX_TRYLOCK, mutex::uthread_mutex_trylock;
+    mutex_timedlock(object: uthread_mutex_t, time: Time), mutex_is_foreign, PTHREAD_MUTEX_TIMEDLOCK, mutex::uthread_mutex_timedlock;
+    mutex_unlock(object: uthread_mutex_t), mutex_is_foreign, PTHREAD_MUTEX_UNLOCK, mutex::uthread_mutex_unlock;
+    cond_destroy(object: uthread_cond_t), cond_is_foreign, PTHREAD_COND_DESTROY, condition::uthread_cond_destroy;
+    cond_wait(object: uthread_cond_t, mutex: *mut uthread_mutex_t), cond_is_foreign, PTHREAD_COND_WAIT, condition::uthread_cond_wait;
+    cond_timedwait(object: uthread_cond_t, mutex: *mut uthread_mutex_t, time: Time), cond_is_foreign, PTHREAD_COND_TIMEDWAIT, condition::uthread_cond_timedwait;
+    cond_clockwait(object: uthread_cond_t, mutex: *mut uthread_mutex_t, clock: libc::clockid_t, time: Time), cond_is_foreign, PTHREAD_COND_CLOCKWAIT, condition::uthread_cond_clockwait;
+    cond_signal(object: uthread_cond_t), cond_is_foreign, PTHREAD_COND_SIGNAL, condition::uthread_cond_signal;
+    cond_broadcast(object: uthread_cond_t), cond_is_foreign, PTHREAD_COND_BROADCAST, condition::uthread_cond_broadcast;
+    rwlock_destroy(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_DESTROY, rwlock::uthread_rwlock_destroy;
+    rwlock_rdlock(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_RDLOCK, rwlock::uthread_rwlock_rdlock;
+    rwlock_tryrdlock(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_TRYRDLOCK, rwlock::uthread_rwlock_tryrdlock;
+    rwlock_timedrdlock(object: uthread_rwlock_t, time: Time), rwlock_is_foreign, PTHREAD_RWLOCK_TIMEDRDLOCK, rwlock::uthread_rwlock_timedrdlock;
+    rwlock_wrlock(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_WRLOCK, rwlock::uthread_rwlock_wrlock;
+    rwlock_trywrlock(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_TRYWRLOCK, rwlock::uthread_rwlock_trywrlock;
+    rwlock_timedwrlock(object: uthread_rwlock_t, time: Time), rwlock_is_foreign, PTHREAD_RWLOCK_TIMEDWRLOCK, rwlock::uthread_rwlock_timedwrlock;
+    rwlock_unlock(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_UNLOCK, rwlock::uthread_rwlock_unlock;
+    sem_destroy(object: uthread_sem_t), sem_is_foreign, SEM_DESTROY, semaphore::uthread_sem_destroy;
+    sem_wait(object: uthread_sem_t), sem_is_foreign, SEM_WAIT, semaphore::uthread_sem_wait;
+    sem_timedwait(object: uthread_sem_t, time: Time), sem_is_foreign, SEM_TIMEDWAIT, semaphore::uthread_sem_timedwait;
+    sem_trywait(object: uthread_sem_t), sem_is_foreign, SEM_TRYWAIT, semaphore::uthread_sem_trywait;
+    sem_post(object: uthread_sem_t), sem_is_foreign, SEM_POST, semaphore::uthread_sem_post;
+    sem_getvalue(object: uthread_sem_t, value: *mut c_int), sem_is_foreign, SEM_GETVALUE, semaphore::uthread_sem_getvalue;
+}
+
+#[allow(unsafe_code, reason = "functions of the C library")]
+unsafe extern "C" {
+    fn pthread_mutexattr_gettype(attr: *const libc::pthread_mutexattr_t, kind: *mut c_int)
+    -> c_int;
+    fn pthread_rwlockattr_getpshared(
+        attr: *const libc::pthread_rwlockattr_t,
+        shared: *mut c_int,
+    ) -> c_int;
+}
+
+/// Returns an attribute of an object of glibc.
+macro_rules! attribute {
+    ($get:path, $attr:expr) => {{
+        let mut value: c_int = 0;
+        // SAFETY: the contract of the call is the caller's.
+        unsafe { $get($attr, &raw mut value) };
+        value
+    }};
+}
 
 /// `pthread_mutex_init`.
 #[allow(unsafe_code, reason = "a C function")]
@@ -16,10 +150,18 @@ pub(crate) unsafe extern "C" fn mutex_init(
         // SAFETY: the contract of the call is the caller's.
         return unsafe { mutex::uthread_mutex_init(mutex, ptr::null()) };
     }
-    let mut kind = mutex::UTHREAD_MUTEX_NORMAL;
-    // SAFETY: the contract of the call is the caller's.
-    unsafe { pthread_mutexattr_gettype(attr, &raw mut kind) };
-    let attr = uthread_mutexattr_t::new(kind);
+    let is_foreign = attribute!(libc::pthread_mutexattr_getpshared, attr) != 0
+        || attribute!(libc::pthread_mutexattr_getrobust, attr) != 0
+        || attribute!(libc::pthread_mutexattr_getprotocol, attr) != 0;
+    if is_foreign {
+        type Call =
+            unsafe extern "C" fn(*mut uthread_mutex_t, *const libc::pthread_mutexattr_t) -> c_int;
+        // SAFETY: the type is that of the function of this name.
+        let call: Call = unsafe { std::mem::transmute(real(number::PTHREAD_MUTEX_INIT)) };
+        // SAFETY: the contract of the call is the caller's.
+        return unsafe { call(mutex, attr) };
+    }
+    let attr = uthread_mutexattr_t::new(attribute!(pthread_mutexattr_gettype, attr));
     // SAFETY: the contract of the call is the caller's.
     unsafe { mutex::uthread_mutex_init(mutex, &raw const attr) }
 }
@@ -32,16 +174,53 @@ pub(crate) unsafe extern "C" fn cond_init(
 ) -> c_int {
     let mut clock = libc::CLOCK_REALTIME;
     if !attr.is_null() {
-        // SAFETY: the contract of the call is the caller's.
-        unsafe { libc::pthread_condattr_getclock(attr, &raw mut clock) };
+        if attribute!(libc::pthread_condattr_getpshared, attr) != 0 {
+            type Call =
+                unsafe extern "C" fn(*mut uthread_cond_t, *const libc::pthread_condattr_t) -> c_int;
+            // SAFETY: the type is that of the function of this name.
+            let call: Call = unsafe { std::mem::transmute(real(number::PTHREAD_COND_INIT)) };
+            // SAFETY: the contract of the call is the caller's.
+            return unsafe { call(condition, attr) };
+        }
+        clock = attribute!(libc::pthread_condattr_getclock, attr);
     }
     let attr = uthread_condattr_t::new(clock);
     // SAFETY: the contract of the call is the caller's.
     unsafe { condition::uthread_cond_init(condition, &raw const attr) }
 }
 
-#[allow(unsafe_code, reason = "a function of the C library")]
-unsafe extern "C" {
-    fn pthread_mutexattr_gettype(attr: *const libc::pthread_mutexattr_t, kind: *mut c_int)
-    -> c_int;
+/// `pthread_rwlock_init`.
+#[allow(unsafe_code, reason = "a C function")]
+pub(crate) unsafe extern "C" fn rwlock_init(
+    lock: *mut uthread_rwlock_t,
+    attr: *const libc::pthread_rwlockattr_t,
+) -> c_int {
+    if !attr.is_null() && attribute!(pthread_rwlockattr_getpshared, attr) != 0 {
+        type Call =
+            unsafe extern "C" fn(*mut uthread_rwlock_t, *const libc::pthread_rwlockattr_t) -> c_int;
+        // SAFETY: the type is that of the function of this name.
+        let call: Call = unsafe { std::mem::transmute(real(number::PTHREAD_RWLOCK_INIT)) };
+        // SAFETY: the contract of the call is the caller's.
+        return unsafe { call(lock, attr) };
+    }
+    // SAFETY: the contract of the call is the caller's.
+    unsafe { rwlock::uthread_rwlock_init(lock, attr.cast::<c_void>()) }
+}
+
+/// `sem_init`.
+#[allow(unsafe_code, reason = "a C function")]
+pub(crate) unsafe extern "C" fn sem_init(
+    semaphore: *mut uthread_sem_t,
+    shared: c_int,
+    value: c_uint,
+) -> c_int {
+    if shared != 0 {
+        type Call = unsafe extern "C" fn(*mut uthread_sem_t, c_int, c_uint) -> c_int;
+        // SAFETY: the type is that of the function of this name.
+        let call: Call = unsafe { std::mem::transmute(real(number::SEM_INIT)) };
+        // SAFETY: the contract of the call is the caller's.
+        return unsafe { call(semaphore, shared, value) };
+    }
+    // SAFETY: the contract of the call is the caller's.
+    unsafe { semaphore::uthread_sem_init(semaphore, shared, value) }
 }

@@ -9,8 +9,8 @@ use uthread_pthread::{thread, uthread_attr_t};
 use crate::names::number;
 use crate::real::{initialize, real};
 
-/// `pthread_create`. A stack that is larger than a fiber's is one of the attributes; one that the
-/// program provides is not used.
+/// `pthread_create`. The stack is as large as glibc would make it; one that the program provides is not
+/// used.
 #[allow(unsafe_code, reason = "a C function")]
 pub(crate) unsafe extern "C" fn create(
     made: *mut uthread_t,
@@ -21,12 +21,18 @@ pub(crate) unsafe extern "C" fn create(
     // A library may create threads before this one is initialized.
     initialize();
     let (mut bytes, mut state) = (0, 0);
-    if !attr.is_null() {
-        // SAFETY: the contract of the call is the caller's.
-        unsafe { libc::pthread_attr_getstacksize(attr, &raw mut bytes) };
-        // SAFETY: the contract of the call is the caller's.
-        unsafe { pthread_attr_getdetachstate(attr, &raw mut state) };
-    }
+    let mut default = std::mem::MaybeUninit::uninit();
+    let attr = if attr.is_null() {
+        // SAFETY: the attributes have room for the result.
+        unsafe { libc::pthread_attr_init(default.as_mut_ptr()) };
+        default.as_ptr()
+    } else {
+        attr
+    };
+    // SAFETY: initialized above, or by the contract of the call.
+    unsafe { libc::pthread_attr_getstacksize(attr, &raw mut bytes) };
+    // SAFETY: as before.
+    unsafe { pthread_attr_getdetachstate(attr, &raw mut state) };
     let attr = uthread_attr_t::new(bytes, state == libc::PTHREAD_CREATE_DETACHED);
     // SAFETY: the contract of the call is the caller's.
     unsafe { thread::uthread_create(made, &raw const attr, start, argument) }

@@ -25,11 +25,11 @@ fn on_fibers(program: impl AsRef<Path>) -> Command {
     command
 }
 
-/// Compiles a program of the tests of `bindings/pthread` as it is.
+/// Compiles a program of `bindings` as it is.
 fn compile(compiler: &str, source: &str, folder: &Path) -> PathBuf {
     let program = folder.join(compiler);
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../pthread")
+        .join("..")
         .join(source);
     let status = Command::new(compiler)
         .args(["-O1", "-g", "-pthread", "-o"])
@@ -66,7 +66,12 @@ fn check_in_all_places(compiler: &str, source: &str) {
 
 #[test]
 fn a_program_in_c_runs_on_fibers() {
-    check_in_all_places("gcc", "tests/threads.c");
+    check_in_all_places("gcc", "pthread/tests/threads.c");
+}
+
+#[test]
+fn what_processes_share_and_the_size_of_a_stack_are_those_of_glibc() {
+    check_in_all_places("gcc", "preload/tests/native.c");
 }
 
 #[test]
@@ -75,7 +80,7 @@ fn a_program_in_cpp_runs_on_fibers() {
         eprintln!("not checked: there is no g++");
         return;
     }
-    check_in_all_places("g++", "tests/destructors.cpp");
+    check_in_all_places("g++", "pthread/tests/destructors.cpp");
 }
 
 /// A program that is killed at the end of the test.
@@ -93,7 +98,7 @@ impl Drop for Running {
 fn many_threads_are_few_threads_of_the_system() {
     const CONNECTIONS: usize = 200;
     let folder = tempfile::tempdir().unwrap();
-    let program = compile("cc", "examples/echo.c", folder.path());
+    let program = compile("cc", "pthread/examples/echo.c", folder.path());
     let mut server = on_fibers(program);
     let mut server = Running(server.stdout(Stdio::piped()).spawn().unwrap());
     let mut address = String::new();
