@@ -97,6 +97,7 @@ objects! {
     mutex_lock(object: uthread_mutex_t), mutex_is_foreign, PTHREAD_MUTEX_LOCK, mutex::uthread_mutex_lock;
     mutex_trylock(object: uthread_mutex_t), mutex_is_foreign, PTHREAD_MUTEX_TRYLOCK, mutex::uthread_mutex_trylock;
     mutex_timedlock(object: uthread_mutex_t, time: Time), mutex_is_foreign, PTHREAD_MUTEX_TIMEDLOCK, mutex::uthread_mutex_timedlock;
+    mutex_clocklock(object: uthread_mutex_t, clock: libc::clockid_t, time: Time), mutex_is_foreign, PTHREAD_MUTEX_CLOCKLOCK, mutex::uthread_mutex_clocklock;
     mutex_unlock(object: uthread_mutex_t), mutex_is_foreign, PTHREAD_MUTEX_UNLOCK, mutex::uthread_mutex_unlock;
     cond_destroy(object: uthread_cond_t), cond_is_foreign, PTHREAD_COND_DESTROY, condition::uthread_cond_destroy;
     cond_wait(object: uthread_cond_t, mutex: *mut uthread_mutex_t), cond_is_foreign, PTHREAD_COND_WAIT, condition::uthread_cond_wait;
@@ -108,6 +109,8 @@ objects! {
     rwlock_rdlock(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_RDLOCK, rwlock::uthread_rwlock_rdlock;
     rwlock_tryrdlock(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_TRYRDLOCK, rwlock::uthread_rwlock_tryrdlock;
     rwlock_timedrdlock(object: uthread_rwlock_t, time: Time), rwlock_is_foreign, PTHREAD_RWLOCK_TIMEDRDLOCK, rwlock::uthread_rwlock_timedrdlock;
+    rwlock_clockrdlock(object: uthread_rwlock_t, clock: libc::clockid_t, time: Time), rwlock_is_foreign, PTHREAD_RWLOCK_CLOCKRDLOCK, rwlock::uthread_rwlock_clockrdlock;
+    rwlock_clockwrlock(object: uthread_rwlock_t, clock: libc::clockid_t, time: Time), rwlock_is_foreign, PTHREAD_RWLOCK_CLOCKWRLOCK, rwlock::uthread_rwlock_clockwrlock;
     rwlock_wrlock(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_WRLOCK, rwlock::uthread_rwlock_wrlock;
     rwlock_trywrlock(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_TRYWRLOCK, rwlock::uthread_rwlock_trywrlock;
     rwlock_timedwrlock(object: uthread_rwlock_t, time: Time), rwlock_is_foreign, PTHREAD_RWLOCK_TIMEDWRLOCK, rwlock::uthread_rwlock_timedwrlock;
@@ -115,6 +118,7 @@ objects! {
     sem_destroy(object: uthread_sem_t), sem_is_foreign, SEM_DESTROY, semaphore::uthread_sem_destroy;
     sem_wait(object: uthread_sem_t), sem_is_foreign, SEM_WAIT, semaphore::uthread_sem_wait;
     sem_timedwait(object: uthread_sem_t, time: Time), sem_is_foreign, SEM_TIMEDWAIT, semaphore::uthread_sem_timedwait;
+    sem_clockwait(object: uthread_sem_t, clock: libc::clockid_t, time: Time), sem_is_foreign, SEM_CLOCKWAIT, semaphore::uthread_sem_clockwait;
     sem_trywait(object: uthread_sem_t), sem_is_foreign, SEM_TRYWAIT, semaphore::uthread_sem_trywait;
     sem_post(object: uthread_sem_t), sem_is_foreign, SEM_POST, semaphore::uthread_sem_post;
     sem_getvalue(object: uthread_sem_t, value: *mut c_int), sem_is_foreign, SEM_GETVALUE, semaphore::uthread_sem_getvalue;

@@ -340,6 +340,28 @@ int uthread_join(uthread_t thread, void **result);
 int uthread_timedjoin_np(uthread_t thread, void **result, const struct timespec *time);
 
 /*
+ Waits for the end of a thread like `uthread_join`, until a time of this clock, `CLOCK_REALTIME` or
+ `CLOCK_MONOTONIC`. Returns `ETIMEDOUT` after that; the thread is still to be joined then.
+
+ Preconditions:
+
+ As for `uthread_join`; `time` points to the time.
+ */
+int uthread_clockjoin_np(uthread_t thread,
+                         void **result,
+                         clockid_t clock,
+                         const struct timespec *time);
+
+/*
+ Joins a thread like `uthread_join` if it has ended, and returns `EBUSY` otherwise.
+
+ Preconditions:
+
+ As for `uthread_join`.
+ */
+int uthread_tryjoin_np(uthread_t thread, void **result);
+
+/*
  Makes a thread release what it leaves at its end. Returns 0, or `EINVAL` if it is detached or
  joined already.
 
@@ -495,6 +517,18 @@ int uthread_mutexattr_settype(struct uthread_mutexattr_t *attr, int kind);
 int uthread_mutexattr_gettype(const struct uthread_mutexattr_t *attr, int *kind);
 
 /*
+ Locks a mutex like `uthread_mutex_lock`, until a time of this clock, `CLOCK_REALTIME` or
+ `CLOCK_MONOTONIC`; then returns `ETIMEDOUT`.
+
+ Preconditions:
+
+ `mutex` points to a mutex, and `time` to the time.
+ */
+int uthread_mutex_clocklock(struct uthread_mutex_t *mutex,
+                            clockid_t clock,
+                            const struct timespec *time);
+
+/*
  Calls the routine, unless that has happened; if another thread calls it now, waits for its end. If
  the routine is cancelled, the next call calls it again.
 
@@ -616,6 +650,30 @@ int uthread_rwlock_timedwrlock(struct uthread_rwlock_t *lock, const struct times
 int uthread_rwlock_unlock(struct uthread_rwlock_t *lock);
 
 /*
+ Locks for reading until a time of this clock, `CLOCK_REALTIME` or `CLOCK_MONOTONIC`; then returns
+ `ETIMEDOUT`.
+
+ Preconditions:
+
+ `lock` points to a lock, and `time` to the time.
+ */
+int uthread_rwlock_clockrdlock(struct uthread_rwlock_t *lock,
+                               clockid_t clock,
+                               const struct timespec *time);
+
+/*
+ Locks for writing until a time of this clock, `CLOCK_REALTIME` or `CLOCK_MONOTONIC`; then returns
+ `ETIMEDOUT`.
+
+ Preconditions:
+
+ `lock` points to a lock, and `time` to the time.
+ */
+int uthread_rwlock_clockwrlock(struct uthread_rwlock_t *lock,
+                               clockid_t clock,
+                               const struct timespec *time);
+
+/*
  Initializes a semaphore. Returns 0, or -1 with `EINVAL` for a value of more than `INT_MAX`, or
  `ENOSYS` if it is to be shared with other processes.
 
@@ -674,6 +732,18 @@ int uthread_sem_post(struct uthread_sem_t *semaphore);
  `semaphore` points to a semaphore, and `value` to where the value is stored.
  */
 int uthread_sem_getvalue(struct uthread_sem_t *semaphore, int *value);
+
+/*
+ Waits until a time of this clock, `CLOCK_REALTIME` or `CLOCK_MONOTONIC`; then returns -1 with
+ `ETIMEDOUT`.
+
+ Preconditions:
+
+ `semaphore` points to a semaphore, and `time` to the time.
+ */
+int uthread_sem_clockwait(struct uthread_sem_t *semaphore,
+                          clockid_t clock,
+                          const struct timespec *time);
 
 /*
  Initializes a lock. `shared` is not used: the lock also works between processes.

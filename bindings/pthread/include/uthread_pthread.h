@@ -88,6 +88,8 @@
 #define pthread_create uthread_create
 #define pthread_join uthread_join
 #define pthread_timedjoin_np uthread_timedjoin_np
+#define pthread_clockjoin_np uthread_clockjoin_np
+#define pthread_tryjoin_np uthread_tryjoin_np
 #define pthread_detach uthread_detach
 #define pthread_exit uthread_exit
 #define pthread_self uthread_self
@@ -107,6 +109,7 @@
 #define pthread_mutexattr_destroy uthread_mutexattr_destroy
 #define pthread_mutexattr_settype uthread_mutexattr_settype
 #define pthread_mutexattr_gettype uthread_mutexattr_gettype
+#define pthread_mutex_clocklock uthread_mutex_clocklock
 #define pthread_once uthread_once
 #define pthread_key_create uthread_key_create
 #define pthread_key_delete uthread_key_delete
@@ -121,6 +124,8 @@
 #define pthread_rwlock_trywrlock uthread_rwlock_trywrlock
 #define pthread_rwlock_timedwrlock uthread_rwlock_timedwrlock
 #define pthread_rwlock_unlock uthread_rwlock_unlock
+#define pthread_rwlock_clockrdlock uthread_rwlock_clockrdlock
+#define pthread_rwlock_clockwrlock uthread_rwlock_clockwrlock
 #define pthread_spin_init uthread_spin_init
 #define pthread_spin_destroy uthread_spin_destroy
 #define pthread_spin_lock uthread_spin_lock
@@ -144,6 +149,7 @@
 #define sem_trywait uthread_sem_trywait
 #define sem_post uthread_sem_post
 #define sem_getvalue uthread_sem_getvalue
+#define sem_clockwait uthread_sem_clockwait
 
 #ifndef UTHREAD_NO_CALLS
 #define sched_yield uthread_yield

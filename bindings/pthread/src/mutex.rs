@@ -329,3 +329,22 @@ pub unsafe extern "C" fn uthread_mutexattr_gettype(
     unsafe { kind.write(attr.kind) };
     0
 }
+
+/// Locks a mutex like `uthread_mutex_lock`, until a time of this clock, `CLOCK_REALTIME` or
+/// `CLOCK_MONOTONIC`; then returns `ETIMEDOUT`.
+///
+/// # Safety
+///
+/// `mutex` points to a mutex, and `time` to the time.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_mutex_clocklock(
+    mutex: *mut uthread_mutex_t,
+    clock: libc::clockid_t,
+    time: *const libc::timespec,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let (mutex, time) = (unsafe { Mutex::at(mutex) }, unsafe { &*time });
+    let deadline = Clock::of(clock).and_then(|clock| clock.moment(time));
+    code(deadline.and_then(|deadline| mutex.lock(deadline)))
+}

@@ -333,6 +333,10 @@ impl Thread {
         Ok(self.result.load(Ordering::Acquire))
     }
 
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.load(Ordering::Acquire) == HAS_ENDED
+    }
+
     fn await_end(&self, deadline: Option<Instant>) -> io::Result<()> {
         while self.end.load(Ordering::Acquire) == RUNS {
             match futex::wait(&self.end, RUNS, deadline) {

@@ -280,3 +280,41 @@ pub unsafe extern "C" fn uthread_rwlock_unlock(lock: *mut uthread_rwlock_t) -> c
     let lock = unsafe { RwLock::at(lock) };
     code(lock.unlock())
 }
+
+/// Locks for reading until a time of this clock, `CLOCK_REALTIME` or `CLOCK_MONOTONIC`; then returns
+/// `ETIMEDOUT`.
+///
+/// # Safety
+///
+/// `lock` points to a lock, and `time` to the time.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_rwlock_clockrdlock(
+    lock: *mut uthread_rwlock_t,
+    clock: libc::clockid_t,
+    time: *const libc::timespec,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let (lock, time) = (unsafe { RwLock::at(lock) }, unsafe { &*time });
+    let deadline = Clock::of(clock).and_then(|clock| clock.moment(time));
+    code(deadline.and_then(|deadline| lock.lock(RwLock::try_read, deadline)))
+}
+
+/// Locks for writing until a time of this clock, `CLOCK_REALTIME` or `CLOCK_MONOTONIC`; then returns
+/// `ETIMEDOUT`.
+///
+/// # Safety
+///
+/// `lock` points to a lock, and `time` to the time.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_rwlock_clockwrlock(
+    lock: *mut uthread_rwlock_t,
+    clock: libc::clockid_t,
+    time: *const libc::timespec,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let (lock, time) = (unsafe { RwLock::at(lock) }, unsafe { &*time });
+    let deadline = Clock::of(clock).and_then(|clock| clock.moment(time));
+    code(deadline.and_then(|deadline| lock.lock(RwLock::try_write, deadline)))
+}

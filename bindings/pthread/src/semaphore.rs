@@ -200,3 +200,24 @@ pub unsafe extern "C" fn uthread_sem_getvalue(
     unsafe { value.write(now as c_int) };
     0
 }
+
+/// Waits until a time of this clock, `CLOCK_REALTIME` or `CLOCK_MONOTONIC`; then returns -1 with
+/// `ETIMEDOUT`.
+///
+/// # Safety
+///
+/// `semaphore` points to a semaphore, and `time` to the time.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_sem_clockwait(
+    semaphore: *mut uthread_sem_t,
+    clock: libc::clockid_t,
+    time: *const libc::timespec,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let semaphore = unsafe { Semaphore::at(semaphore) };
+    // SAFETY: the caller's contract.
+    let time = unsafe { &*time };
+    let deadline = Clock::of(clock).and_then(|clock| clock.moment(time));
+    returned(deadline.and_then(|deadline| semaphore.wait(deadline).map(|()| 0)))
+}

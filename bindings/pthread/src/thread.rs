@@ -126,6 +126,50 @@ pub unsafe extern "C-unwind" fn uthread_timedjoin_np(
     }
 }
 
+/// Waits for the end of a thread like `uthread_join`, until a time of this clock, `CLOCK_REALTIME` or
+/// `CLOCK_MONOTONIC`. Returns `ETIMEDOUT` after that; the thread is still to be joined then.
+///
+/// # Safety
+///
+/// As for `uthread_join`; `time` points to the time.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_clockjoin_np(
+    thread: uthread_t,
+    result: *mut *mut c_void,
+    clock: libc::clockid_t,
+    time: *const libc::timespec,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let time = unsafe { &*time };
+    match Clock::of(clock).and_then(|clock| clock.moment(time)) {
+        // SAFETY: the caller's contract.
+        Ok(deadline) => unsafe { join(thread, result, deadline) },
+        Err(error) => errno::number(&error),
+    }
+}
+
+/// Joins a thread like `uthread_join` if it has ended, and returns `EBUSY` otherwise.
+///
+/// # Safety
+///
+/// As for `uthread_join`.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_tryjoin_np(
+    thread: uthread_t,
+    result: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    if !unsafe { Thread::of(thread) }.has_ended() {
+        // Lets it run: the caller may try in a loop.
+        uthread::yield_now();
+        return libc::EBUSY;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { join(thread, result, None) }
+}
+
 /// # Safety
 ///
 /// As for `uthread_join`.

@@ -85,6 +85,8 @@ static void *try_and_unlock(void *mutex) {
     CHECK(pthread_mutex_trylock(mutex) == EBUSY);
     struct timespec soon = after_ms(CLOCK_REALTIME, 5);
     CHECK(pthread_mutex_timedlock(mutex, &soon) == ETIMEDOUT);
+    soon = after_ms(CLOCK_MONOTONIC, 5);
+    CHECK(pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &soon) == ETIMEDOUT);
     CHECK(pthread_mutex_unlock(mutex) == EPERM);
     return NULL;
 }
@@ -235,6 +237,9 @@ static void *find_writer(void *argument) {
     struct timespec soon = after_ms(CLOCK_REALTIME, 5);
     CHECK(pthread_rwlock_timedrdlock(&rwlock, &soon) == ETIMEDOUT);
     CHECK(pthread_rwlock_timedwrlock(&rwlock, &soon) == ETIMEDOUT);
+    soon = after_ms(CLOCK_MONOTONIC, 5);
+    CHECK(pthread_rwlock_clockrdlock(&rwlock, CLOCK_MONOTONIC, &soon) == ETIMEDOUT);
+    CHECK(pthread_rwlock_clockwrlock(&rwlock, CLOCK_MONOTONIC, &soon) == ETIMEDOUT);
     return argument;
 }
 
@@ -271,6 +276,12 @@ static void *use_permit(void *argument) {
     return argument;
 }
 
+static void *post_late(void *semaphore) {
+    usleep(5000);
+    CHECK(sem_post(semaphore) == 0);
+    return NULL;
+}
+
 static void no_more_have_permits_than_there_are(void) {
     enum { COUNT = 16 };
     pthread_t threads[COUNT];
@@ -286,6 +297,12 @@ static void no_more_have_permits_than_there_are(void) {
     CHECK(sem_trywait(&permits) == -1 && errno == EAGAIN);
     struct timespec soon = after_ms(CLOCK_REALTIME, 5);
     CHECK(sem_timedwait(&permits, &soon) == -1 && errno == ETIMEDOUT);
+    soon = after_ms(CLOCK_MONOTONIC, 5);
+    CHECK(sem_clockwait(&permits, CLOCK_MONOTONIC, &soon) == -1 && errno == ETIMEDOUT);
+    pthread_t poster = start(post_late, &permits);
+    soon = after_ms(CLOCK_MONOTONIC, 60000);
+    CHECK(sem_clockwait(&permits, CLOCK_MONOTONIC, &soon) == 0);
+    result_of(poster);
     CHECK(sem_destroy(&permits) == 0);
 }
 
@@ -436,7 +453,13 @@ static void threads_end_and_are_joined(void) {
     pthread_t late = start(sleep_a_little, (void *)2);
     struct timespec soon = after_ms(CLOCK_REALTIME, 5);
     CHECK(pthread_timedjoin_np(late, NULL, &soon) == ETIMEDOUT);
+    CHECK(pthread_tryjoin_np(late, NULL) == EBUSY);
+    soon = after_ms(CLOCK_MONOTONIC, 5);
+    CHECK(pthread_clockjoin_np(late, NULL, CLOCK_MONOTONIC, &soon) == ETIMEDOUT);
     CHECK(result_of(late) == (void *)2);
+    late = start(sleep_a_little, NULL);
+    while (pthread_tryjoin_np(late, NULL) == EBUSY)
+        usleep(1000);
 
     pthread_attr_t attr;
     size_t size;
