@@ -1055,7 +1055,7 @@ ptrdiff_t uthread_recvfrom(int fd,
                            socklen_t *address_length);
 
 /*
- Receives a message: `recvmsg(2)`. A cancellation point.
+ Receives a message: `recvmsg(2)`. A cancellation point. `MSG_WAITALL` has no effect.
 
  Preconditions:
 

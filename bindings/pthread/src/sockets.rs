@@ -31,14 +31,46 @@ fn timeout(fd: RawFd, option: c_int) -> Option<Instant> {
     Instant::now().checked_add(limit)
 }
 
-fn receive(fd: RawFd, flags: c_int, call: impl Fn(c_int) -> isize) -> isize {
-    let waits = flags & libc::MSG_DONTWAIT == 0;
-    let now = || outcome(call(flags | libc::MSG_DONTWAIT));
-    if !waits {
-        return returned(now());
+/// Receives by `call`, which continues at an offset: all of `length` bytes of a stream if the flags say
+/// so, as the kernel does it only in a call that may wait.
+fn receive(fd: RawFd, length: usize, flags: c_int, call: impl Fn(usize, c_int) -> isize) -> isize {
+    let now = |received| outcome(call(received, flags | libc::MSG_DONTWAIT));
+    if flags & libc::MSG_DONTWAIT != 0 {
+        return returned(now(0));
     }
     let timeout = || timeout(fd, libc::SO_RCVTIMEO);
-    returned(retry(fd, Events::READABLE, timeout, now))
+    let mut received = 0;
+    loop {
+        match retry(fd, Events::READABLE, timeout, || now(received)) {
+            Ok(0) => return received as isize,
+            Ok(count) => received += count as usize,
+            // What was received counts, as in the kernel.
+            Err(error) if received == 0 => return returned(Err(error)),
+            Err(_) => return received as isize,
+        }
+        let wants_more = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0;
+        if !wants_more || received >= length || !is_stream(fd) {
+            return received as isize;
+        }
+    }
+}
+
+fn is_stream(fd: RawFd) -> bool {
+    option(fd, libc::SO_TYPE).is_ok_and(|kind| kind == libc::SOCK_STREAM)
+}
+
+/// Returns an option of a socket that is a number.
+///
+/// # Errors
+///
+/// Any error that `getsockopt(2)` reports.
+#[allow(unsafe_code, reason = "a system call that std has no function for")]
+fn option(fd: RawFd, option: c_int) -> io::Result<c_int> {
+    let (mut value, mut length) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);
+    let place = (&raw mut value).cast();
+    // SAFETY: the number has room for `length` bytes.
+    outcome(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, option, place, &raw mut length) })?;
+    Ok(value)
 }
 
 /// Sends all of `length` bytes, unless the call may not wait: `call` sends those from an offset.
@@ -75,9 +107,10 @@ pub unsafe extern "C-unwind" fn uthread_recv(
     length: usize,
     flags: c_int,
 ) -> isize {
-    // SAFETY: the caller's contract.
-    receive(fd, flags, |flags| unsafe {
-        libc::recv(fd, buffer, length, flags)
+    receive(fd, length, flags, |received, flags| {
+        let rest = buffer.wrapping_byte_add(received);
+        // SAFETY: the caller's contract.
+        unsafe { libc::recv(fd, rest, length - received, flags) }
     })
 }
 
@@ -96,13 +129,14 @@ pub unsafe extern "C-unwind" fn uthread_recvfrom(
     address: *mut libc::sockaddr,
     address_length: *mut libc::socklen_t,
 ) -> isize {
-    // SAFETY: the caller's contract.
-    receive(fd, flags, |flags| unsafe {
-        libc::recvfrom(fd, buffer, length, flags, address, address_length)
+    receive(fd, length, flags, |received, flags| {
+        let rest = buffer.wrapping_byte_add(received);
+        // SAFETY: the caller's contract.
+        unsafe { libc::recvfrom(fd, rest, length - received, flags, address, address_length) }
     })
 }
 
-/// Receives a message: `recvmsg(2)`. A cancellation point.
+/// Receives a message: `recvmsg(2)`. A cancellation point. `MSG_WAITALL` has no effect.
 ///
 /// # Safety
 ///
@@ -115,7 +149,7 @@ pub unsafe extern "C-unwind" fn uthread_recvmsg(
     flags: c_int,
 ) -> isize {
     // SAFETY: the caller's contract.
-    receive(fd, flags, |flags| unsafe {
+    receive(fd, 0, flags, |_, flags| unsafe {
         libc::recvmsg(fd, message, flags)
     })
 }
@@ -180,28 +214,6 @@ pub unsafe extern "C-unwind" fn uthread_sendmsg(
     })
 }
 
-/// Returns `true` for a socket of the Unix domain.
-///
-/// # Errors
-///
-/// Any error that `getsockopt(2)` reports.
-#[allow(unsafe_code, reason = "a system call that std has no function for")]
-fn is_unix(fd: RawFd) -> io::Result<bool> {
-    let (mut domain, mut length) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);
-    let place = (&raw mut domain).cast();
-    // SAFETY: the number has room for `length` bytes.
-    outcome(unsafe {
-        libc::getsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_DOMAIN,
-            place,
-            &raw mut length,
-        )
-    })?;
-    Ok(domain == libc::AF_UNIX)
-}
-
 /// Accepts a connection: `accept(2)`. A cancellation point.
 ///
 /// # Safety
@@ -245,7 +257,7 @@ pub unsafe extern "C-unwind" fn uthread_accept4(
 
 fn accept(fd: RawFd, flags: c_int) -> io::Result<RawFd> {
     let accepted: OwnedFd = record::point(|| {
-        Ok(if is_unix(fd)? {
+        Ok(if option(fd, libc::SO_DOMAIN)? == libc::AF_UNIX {
             borrow::<UnixListener>(fd).accept()?.0.into()
         } else {
             borrow::<TcpListener>(fd).accept()?.0.into()

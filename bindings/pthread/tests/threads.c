@@ -662,6 +662,13 @@ static void *wait_for_descriptors(void *argument) {
     CHECK(writev(other[1], vectors, 2) == 2);
     CHECK(readv(other[0], vectors, 2) == 2);
 
+    /* All bytes that were asked for are received. */
+    char bytes[3];
+    writer = start(write_late, (void *)(intptr_t)other[1]);
+    CHECK(send(other[1], "ab", 2, 0) == 2);
+    CHECK(recv(other[0], bytes, 3, MSG_WAITALL) == 3 && memcmp(bytes, "abx", 3) == 0);
+    result_of(writer);
+
     /* A limit of time is that of the socket, and a non-blocking descriptor does not wait. */
     struct timeval limit = {.tv_usec = 5000};
     CHECK(setsockopt(other[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
