@@ -806,7 +806,8 @@ int uthread_cond_destroy(struct uthread_cond_t *condition);
 
 /*
  Unlocks the mutex, waits for a signal, and locks the mutex again. A cancellation point: the mutex
- is locked when the clean-up handlers are called. May return without a signal.
+ is locked when the clean-up handlers are called. May return without a signal. Returns 0, or `EPERM`
+ if a mutex that is not normal is not the caller's.
 
  Preconditions:
 

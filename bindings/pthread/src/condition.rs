@@ -64,7 +64,11 @@ impl Condition {
             let signals = self.signals.load(Ordering::Relaxed);
             self.waiting.fetch_add(1, Ordering::Relaxed);
             let unlocked = mutex.unlock();
-            let ended = unlocked.and_then(|()| futex::wait(&self.signals, signals, deadline));
+            if unlocked.is_err() {
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                return unlocked;
+            }
+            let ended = futex::wait(&self.signals, signals, deadline);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             mutex.lock(None)?;
             match ended {
@@ -133,7 +137,8 @@ pub unsafe extern "C" fn uthread_cond_destroy(condition: *mut uthread_cond_t) ->
 }
 
 /// Unlocks the mutex, waits for a signal, and locks the mutex again. A cancellation point: the mutex
-/// is locked when the clean-up handlers are called. May return without a signal.
+/// is locked when the clean-up handlers are called. May return without a signal. Returns 0, or `EPERM`
+/// if a mutex that is not normal is not the caller's.
 ///
 /// # Safety
 ///

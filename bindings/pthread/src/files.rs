@@ -47,7 +47,7 @@ fn transfer(
 }
 
 fn is_unsupported(error: &io::Error) -> bool {
-    [Some(libc::EOPNOTSUPP), Some(libc::EINVAL)].contains(&error.raw_os_error())
+    error.raw_os_error() == Some(libc::EOPNOTSUPP)
 }
 
 fn may_wait(error: &io::Error) -> bool {

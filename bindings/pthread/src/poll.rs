@@ -1,8 +1,8 @@
 //! Waits for events of several descriptors: `poll(2)` and `select(2)`.
 
-use std::ffi::{c_int, c_ulong};
+use std::ffi::{c_int, c_short, c_ulong};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::slice;
 use std::time::Duration;
 
@@ -14,52 +14,42 @@ use crate::errno::{outcome, returned};
 use crate::record;
 
 /// An epoll instance, in which a thread waits for several descriptors.
-struct Several(RawFd);
-
-impl Drop for Several {
-    #[allow(unsafe_code, reason = "a system call")]
-    fn drop(&mut self) {
-        // SAFETY: nothing else has the descriptor.
-        unsafe { libc::close(self.0) };
-    }
-}
+struct Several(OwnedFd);
 
 impl Several {
-    /// Returns an instance for these descriptors. Those that cannot be waited for are ready, which
-    /// `poll` has found.
+    /// Returns an instance for these descriptors.
     #[allow(unsafe_code, reason = "system calls that std has no function for")]
     fn new(wanted: &[libc::pollfd]) -> io::Result<Several> {
         // SAFETY: the call takes no memory.
-        let several = Several(outcome(unsafe {
-            libc::epoll_create1(libc::EPOLL_CLOEXEC)
-        })?);
+        let epoll = outcome(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: nothing else has the new descriptor.
+        let several = Several(unsafe { OwnedFd::from_raw_fd(epoll) });
         for one in wanted.iter().filter(|one| one.fd >= 0) {
-            let mut event = libc::epoll_event {
-                events: u32::from(one.events.cast_unsigned()),
-                u64: 0,
-            };
-            let event = &raw mut event;
-            // A number that is there twice is refused the second time: then any event will do.
-            // SAFETY: the event lives until the call has returned.
-            let added = unsafe { libc::epoll_ctl(several.0, libc::EPOLL_CTL_ADD, one.fd, event) };
-            match outcome(added).map_err(|error| error.raw_os_error()) {
-                Err(Some(libc::EEXIST)) => several.await_anything(one.fd)?,
-                Err(Some(errno)) => return Err(io::Error::from_raw_os_error(errno)),
-                _ => {}
+            let added = several.control(libc::EPOLL_CTL_ADD, one.fd, one.events);
+            match added.as_ref().map_err(io::Error::raw_os_error) {
+                // It is there twice.
+                Err(Some(libc::EEXIST)) => {
+                    let same = wanted.iter().filter(|other| other.fd == one.fd);
+                    let events = same.fold(0, |all, other| all | other.events);
+                    several.control(libc::EPOLL_CTL_MOD, one.fd, events)?;
+                }
+                // It is always ready, and nothing is wanted of it: `poll` would have found it.
+                Err(Some(libc::EPERM)) => {}
+                _ => added?,
             }
         }
         Ok(several)
     }
 
     #[allow(unsafe_code, reason = "a system call that std has no function for")]
-    fn await_anything(&self, fd: RawFd) -> io::Result<()> {
+    fn control(&self, operation: c_int, fd: RawFd, events: c_short) -> io::Result<()> {
         let mut event = libc::epoll_event {
-            events: (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI) as u32,
+            events: u32::from(events.cast_unsigned()),
             u64: 0,
         };
+        let epoll = self.0.as_raw_fd();
         // SAFETY: the event lives until the call has returned.
-        outcome(unsafe { libc::epoll_ctl(self.0, libc::EPOLL_CTL_MOD, fd, &raw mut event) })?;
-        Ok(())
+        outcome(unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut event) }).map(drop)
     }
 }
 
@@ -102,7 +92,7 @@ fn await_some(
         let deadline = limit.and_then(deadline::after);
         let several = wanted()?;
         loop {
-            let is_over = !wait(several.0, Events::READABLE, deadline)?;
+            let is_over = !wait(several.0.as_raw_fd(), Events::READABLE, deadline)?;
             let ready = now()?;
             if ready > 0 || is_over {
                 return Ok(ready);

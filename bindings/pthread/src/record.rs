@@ -388,7 +388,8 @@ impl Drop for Ending {
     fn drop(&mut self) {
         self.0.end.store(HAS_ENDED, Ordering::Release);
         futex::wake(&self.0.end, usize::MAX);
-        LIVE.fetch_sub(1, Ordering::Release);
-        futex::wake(&LIVE, 1);
+        if LIVE.fetch_sub(1, Ordering::Release) == 1 {
+            futex::wake(&LIVE, 1);
+        }
     }
 }

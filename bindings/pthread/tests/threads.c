@@ -91,6 +91,11 @@ static void *try_and_unlock(void *mutex) {
     return NULL;
 }
 
+static void *wait_without_lock(void *mutex) {
+    CHECK(pthread_cond_wait(&changed, mutex) == EPERM);
+    return NULL;
+}
+
 static void mutexes_are_of_their_kinds(void) {
     pthread_mutexattr_t attr;
     pthread_mutex_t mutex;
@@ -112,6 +117,7 @@ static void mutexes_are_of_their_kinds(void) {
     CHECK(pthread_mutex_lock(&mutex) == EDEADLK);
     CHECK(pthread_mutex_destroy(&mutex) == EBUSY);
     result_of(start(try_and_unlock, &mutex));
+    result_of(start(wait_without_lock, &mutex));
     CHECK(pthread_mutex_unlock(&mutex) == 0);
     CHECK(pthread_mutex_destroy(&mutex) == 0);
     CHECK(pthread_mutexattr_destroy(&attr) == 0);
@@ -638,6 +644,16 @@ static void *wait_for_descriptors(void *argument) {
     struct pollfd wanted[] = {{.fd = one[0], .events = POLLIN}, {.fd = other[0], .events = POLLIN}, {.fd = -1}};
     CHECK(poll(wanted, 3, 0) == 0);
     CHECK(poll(wanted, 3, 5) == 0);
+    /* Twice the same, and a file of which nothing is wanted. */
+    struct pollfd twice[] = {{.fd = other[0], .events = POLLPRI}, {.fd = other[0], .events = POLLIN}, {.fd = 0}};
+    twice[2].fd = open("/proc/self/exe", O_RDONLY);
+    CHECK(twice[2].fd >= 0 && poll(twice, 3, 5) == 0);
+    struct timespec before, after;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+    CHECK(poll(twice, 3, 200) == 0 && close(twice[2].fd) == 0);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    CHECK((after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000 < 100);
+
     pthread_t writer = start(write_late, (void *)(intptr_t)other[1]);
     CHECK(poll(wanted, 3, -1) == 1);
     CHECK(wanted[0].revents == 0 && wanted[1].revents == POLLIN);
