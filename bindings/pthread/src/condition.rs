@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use uthread::sync::futex;
 
-use crate::deadline::Clock;
+use crate::deadline;
 use crate::errno::code;
 use crate::mutex::{Mutex, uthread_mutex_t};
 use crate::record;
@@ -90,10 +90,10 @@ impl Condition {
     fn wait_until(
         &self,
         mutex: &Mutex,
-        clock: io::Result<Clock>,
+        clock: libc::clockid_t,
         time: &libc::timespec,
     ) -> io::Result<()> {
-        self.wait(mutex, clock?.moment(time)?)
+        self.wait(mutex, deadline::of(clock, time)?)
     }
 }
 
@@ -173,7 +173,7 @@ pub unsafe extern "C-unwind" fn uthread_cond_timedwait(
     let (condition, mutex) = (unsafe { Condition::at(condition) }, unsafe {
         Mutex::at(mutex)
     });
-    let clock = Clock::of(condition.clock.load(Ordering::Relaxed) as c_int);
+    let clock = condition.clock.load(Ordering::Relaxed) as c_int;
     // SAFETY: the caller's contract.
     code(condition.wait_until(mutex, clock, unsafe { &*time }))
 }
@@ -197,7 +197,7 @@ pub unsafe extern "C-unwind" fn uthread_cond_clockwait(
         Mutex::at(mutex)
     });
     // SAFETY: the caller's contract.
-    code(condition.wait_until(mutex, Clock::of(clock), unsafe { &*time }))
+    code(condition.wait_until(mutex, clock, unsafe { &*time }))
 }
 
 /// Wakes the thread that has waited longest, if there is one.
@@ -258,7 +258,7 @@ pub unsafe extern "C" fn uthread_condattr_setclock(
     attr: *mut uthread_condattr_t,
     clock: libc::clockid_t,
 ) -> c_int {
-    code(Clock::of(clock).map(|_| {
+    code(deadline::check(clock).map(|()| {
         // SAFETY: the caller's contract.
         unsafe { &mut *attr }.clock = clock;
     }))

@@ -1,44 +1,29 @@
 //! Times of C as moments.
 
 use std::io;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-/// The clock of a deadline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Clock {
-    Realtime,
-    Monotonic,
+/// Returns the moment of an absolute time of this clock, or `None` for one that no clock reaches.
+///
+/// # Errors
+///
+/// `InvalidInput` for a clock other than `CLOCK_REALTIME` and `CLOCK_MONOTONIC`, or if the nanoseconds
+/// are not those of a second.
+pub(crate) fn of(clock: libc::clockid_t, time: &libc::timespec) -> io::Result<Option<Instant>> {
+    check(clock)?;
+    let since_beginning = duration(time)?;
+    Ok(after(since_beginning.saturating_sub(now(clock))))
 }
 
-impl Clock {
-    /// Returns the clock of this number.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for another clock.
-    pub(crate) fn of(number: libc::clockid_t) -> io::Result<Clock> {
-        match number {
-            libc::CLOCK_REALTIME => Ok(Clock::Realtime),
-            libc::CLOCK_MONOTONIC => Ok(Clock::Monotonic),
-            _ => Err(io::ErrorKind::InvalidInput.into()),
-        }
-    }
-
-    /// Returns the moment of an absolute time of this clock, or `None` for one that no clock
-    /// reaches.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` if the nanoseconds are not those of a second.
-    pub(crate) fn moment(self, time: &libc::timespec) -> io::Result<Option<Instant>> {
-        let since_epoch = duration(time)?;
-        let now = match self {
-            Clock::Realtime => SystemTime::now()
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .unwrap_or_default(),
-            Clock::Monotonic => monotonic(),
-        };
-        Ok(after(since_epoch.saturating_sub(now)))
+/// Checks that deadlines may be times of this clock.
+///
+/// # Errors
+///
+/// `InvalidInput` if not.
+pub(crate) fn check(clock: libc::clockid_t) -> io::Result<()> {
+    match clock {
+        libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC => Ok(()),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
 
@@ -64,12 +49,12 @@ pub(crate) fn duration(time: &libc::timespec) -> io::Result<Duration> {
 }
 
 #[allow(unsafe_code, reason = "a system call that std has no function for")]
-fn monotonic() -> Duration {
+fn now(clock: libc::clockid_t) -> Duration {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the structure lives until the call has returned. The clock exists on each Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    // SAFETY: the structure lives until the call has returned. Both clocks exist on each Linux.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
     duration(&now).unwrap_or_default()
 }

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use uthread::sync::futex;
 
-use crate::deadline::Clock;
+use crate::deadline;
 use crate::errno::code;
 use crate::record;
 
@@ -255,9 +255,7 @@ pub unsafe extern "C" fn uthread_mutex_timedlock(
     time: *const libc::timespec,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    let (mutex, time) = (unsafe { Mutex::at(mutex) }, unsafe { &*time });
-    let locked = Clock::Realtime.moment(time);
-    code(locked.and_then(|deadline| mutex.lock(deadline)))
+    unsafe { uthread_mutex_clocklock(mutex, libc::CLOCK_REALTIME, time) }
 }
 
 /// Unlocks a mutex. Returns 0, or `EPERM` if a mutex that is not normal is not the caller's.
@@ -345,6 +343,6 @@ pub unsafe extern "C" fn uthread_mutex_clocklock(
 ) -> c_int {
     // SAFETY: the caller's contract.
     let (mutex, time) = (unsafe { Mutex::at(mutex) }, unsafe { &*time });
-    let deadline = Clock::of(clock).and_then(|clock| clock.moment(time));
-    code(deadline.and_then(|deadline| mutex.lock(deadline)))
+    let locked = deadline::of(clock, time).and_then(|deadline| mutex.lock(deadline));
+    code(locked)
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use uthread::sync::futex;
 
-use crate::deadline::Clock;
+use crate::deadline;
 use crate::errno::code;
 use crate::record;
 
@@ -148,6 +148,24 @@ impl RwLock {
     }
 }
 
+/// Takes a lock by `take`, until a time of this clock.
+///
+/// # Safety
+///
+/// `lock` points to a lock, and `time` to the time.
+#[allow(unsafe_code, reason = "objects of the program")]
+unsafe fn lock_until(
+    lock: *const uthread_rwlock_t,
+    take: fn(&RwLock) -> io::Result<bool>,
+    clock: libc::clockid_t,
+    time: *const libc::timespec,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let (lock, time) = (unsafe { RwLock::at(lock) }, unsafe { &*time });
+    let deadline = deadline::of(clock, time);
+    code(deadline.and_then(|deadline| lock.lock(take, deadline)))
+}
+
 /// Initializes a lock. `attr` is not used.
 ///
 /// # Safety
@@ -218,10 +236,7 @@ pub unsafe extern "C" fn uthread_rwlock_timedrdlock(
     time: *const libc::timespec,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    let lock = unsafe { RwLock::at(lock) };
-    // SAFETY: the caller's contract.
-    let deadline = Clock::Realtime.moment(unsafe { &*time });
-    code(deadline.and_then(|deadline| lock.lock(RwLock::try_read, deadline)))
+    unsafe { uthread_rwlock_clockrdlock(lock, libc::CLOCK_REALTIME, time) }
 }
 
 /// Locks for writing. Not a cancellation point. Returns 0, or `EDEADLK` if the caller is the writer.
@@ -262,10 +277,7 @@ pub unsafe extern "C" fn uthread_rwlock_timedwrlock(
     time: *const libc::timespec,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    let lock = unsafe { RwLock::at(lock) };
-    // SAFETY: the caller's contract.
-    let deadline = Clock::Realtime.moment(unsafe { &*time });
-    code(deadline.and_then(|deadline| lock.lock(RwLock::try_write, deadline)))
+    unsafe { uthread_rwlock_clockwrlock(lock, libc::CLOCK_REALTIME, time) }
 }
 
 /// Unlocks. Returns 0, or `EPERM` if the lock is free or another thread is the writer.
@@ -295,9 +307,7 @@ pub unsafe extern "C" fn uthread_rwlock_clockrdlock(
     time: *const libc::timespec,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    let (lock, time) = (unsafe { RwLock::at(lock) }, unsafe { &*time });
-    let deadline = Clock::of(clock).and_then(|clock| clock.moment(time));
-    code(deadline.and_then(|deadline| lock.lock(RwLock::try_read, deadline)))
+    unsafe { lock_until(lock, RwLock::try_read, clock, time) }
 }
 
 /// Locks for writing until a time of this clock, `CLOCK_REALTIME` or `CLOCK_MONOTONIC`; then returns
@@ -314,7 +324,5 @@ pub unsafe extern "C" fn uthread_rwlock_clockwrlock(
     time: *const libc::timespec,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    let (lock, time) = (unsafe { RwLock::at(lock) }, unsafe { &*time });
-    let deadline = Clock::of(clock).and_then(|clock| clock.moment(time));
-    code(deadline.and_then(|deadline| lock.lock(RwLock::try_write, deadline)))
+    unsafe { lock_until(lock, RwLock::try_write, clock, time) }
 }

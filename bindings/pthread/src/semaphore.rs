@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use uthread::sync::futex;
 
-use crate::deadline::Clock;
+use crate::deadline;
 use crate::errno::returned;
 use crate::record;
 
@@ -152,10 +152,7 @@ pub unsafe extern "C-unwind" fn uthread_sem_timedwait(
     time: *const libc::timespec,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    let semaphore = unsafe { Semaphore::at(semaphore) };
-    // SAFETY: the caller's contract.
-    let deadline = Clock::Realtime.moment(unsafe { &*time });
-    returned(deadline.and_then(|deadline| semaphore.wait(deadline).map(|()| 0)))
+    unsafe { uthread_sem_clockwait(semaphore, libc::CLOCK_REALTIME, time) }
 }
 
 /// Lowers the value if it is greater than zero. Returns 0, or -1 with `EAGAIN`.
@@ -215,9 +212,7 @@ pub unsafe extern "C-unwind" fn uthread_sem_clockwait(
     time: *const libc::timespec,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    let semaphore = unsafe { Semaphore::at(semaphore) };
-    // SAFETY: the caller's contract.
-    let time = unsafe { &*time };
-    let deadline = Clock::of(clock).and_then(|clock| clock.moment(time));
-    returned(deadline.and_then(|deadline| semaphore.wait(deadline).map(|()| 0)))
+    let (semaphore, time) = (unsafe { Semaphore::at(semaphore) }, unsafe { &*time });
+    let waited = deadline::of(clock, time).and_then(|deadline| semaphore.wait(deadline));
+    returned(waited.map(|()| 0))
 }

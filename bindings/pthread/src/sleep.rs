@@ -7,19 +7,26 @@ use std::time::{Duration, Instant};
 
 use uthread::sync::futex;
 
-use crate::deadline::{self, Clock};
-use crate::errno::{number, returned};
+use crate::deadline;
+use crate::errno::{code, returned};
 use crate::record;
 
 /// Waits until the moment, or for ever. A cancellation point.
 fn until(deadline: Option<Instant>) -> io::Result<()> {
-    record::point(|| {
-        let nobody = AtomicU32::new(0);
-        match futex::wait(&nobody, 0, deadline) {
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(()),
-            ended => ended,
-        }
-    })
+    record::point(|| pause(deadline))
+}
+
+/// Waits until the moment, or for ever, within a call that is a cancellation point.
+///
+/// # Errors
+///
+/// `ECANCELED` if the caller is cancelled.
+pub(crate) fn pause(deadline: Option<Instant>) -> io::Result<()> {
+    let nobody = AtomicU32::new(0);
+    match futex::wait(&nobody, 0, deadline) {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(()),
+        ended => ended,
+    }
 }
 
 /// Lets other threads run. Returns 0.
@@ -80,11 +87,9 @@ pub unsafe extern "C-unwind" fn uthread_clock_nanosleep(
 ) -> c_int {
     // SAFETY: the caller's contract.
     let time = unsafe { &*time };
-    let slept = Clock::of(clock).and_then(|clock| {
-        until(match flags & libc::TIMER_ABSTIME {
-            0 => deadline::after(deadline::duration(time)?),
-            _ => clock.moment(time)?,
-        })
-    });
-    slept.map_or_else(|error| number(&error), |()| 0)
+    let deadline = match flags & libc::TIMER_ABSTIME {
+        0 => deadline::check(clock).and_then(|()| deadline::duration(time).map(deadline::after)),
+        _ => deadline::of(clock, time),
+    };
+    code(deadline.and_then(until))
 }

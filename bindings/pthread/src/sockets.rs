@@ -11,7 +11,7 @@ use uthread::ring::Events;
 
 use crate::descriptor::{self, borrow, for_ever, is_nonblocking, retry, set_nonblocking};
 use crate::errno::{outcome, returned};
-use crate::record;
+use crate::{deadline, record, sleep};
 
 /// Returns the end of a wait by an option of the socket, `SO_RCVTIMEO` or `SO_SNDTIMEO`.
 #[allow(unsafe_code, reason = "a system call that std has no function for")]
@@ -31,28 +31,58 @@ fn timeout(fd: RawFd, option: c_int) -> Option<Instant> {
     Instant::now().checked_add(limit)
 }
 
-/// Receives by `call`, which continues at an offset: all of `length` bytes of a stream if the flags say
-/// so, as the kernel does it only in a call that may wait.
-fn receive(fd: RawFd, length: usize, flags: c_int, call: impl Fn(usize, c_int) -> isize) -> isize {
-    let now = |received| outcome(call(received, flags | libc::MSG_DONTWAIT));
+/// Repeats `call`, which continues at an offset, while it has transferred bytes and `wants_more` after
+/// so many; once if the flags say that it may not wait.
+fn transfer(
+    fd: RawFd,
+    (events, limit): (Events, c_int),
+    flags: c_int,
+    call: impl Fn(usize, c_int) -> isize,
+    wants_more: impl Fn(usize) -> bool,
+) -> isize {
+    let now = |offset| outcome(call(offset, flags | libc::MSG_DONTWAIT));
     if flags & libc::MSG_DONTWAIT != 0 {
         return returned(now(0));
     }
-    let timeout = || timeout(fd, libc::SO_RCVTIMEO);
-    let mut received = 0;
+    let mut transferred = 0;
     loop {
-        match retry(fd, Events::READABLE, timeout, || now(received)) {
-            Ok(0) => return received as isize,
-            Ok(count) => received += count as usize,
-            // What was received counts, as in the kernel.
-            Err(error) if received == 0 => return returned(Err(error)),
-            Err(_) => return received as isize,
+        match retry(fd, events, || timeout(fd, limit), || now(transferred)) {
+            Ok(0) => return transferred as isize,
+            Ok(count) => transferred += count as usize,
+            Err(error) if transferred == 0 => return returned(Err(error)),
+            // What was transferred counts, as in the kernel.
+            Err(_) => return transferred as isize,
         }
-        let wants_more = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0;
-        if !wants_more || received >= length || !is_stream(fd) {
-            return received as isize;
+        if !wants_more(transferred) {
+            return transferred as isize;
         }
     }
+}
+
+/// Receives by `call`: all of `length` bytes of a stream if the flags say so, as the kernel does it only
+/// in a call that may wait.
+fn receive(fd: RawFd, length: usize, flags: c_int, call: impl Fn(usize, c_int) -> isize) -> isize {
+    let wants_all = flags & (libc::MSG_WAITALL | libc::MSG_PEEK) == libc::MSG_WAITALL;
+    let wants_more = |received| wants_all && received < length && is_stream(fd);
+    transfer(
+        fd,
+        (Events::READABLE, libc::SO_RCVTIMEO),
+        flags,
+        call,
+        wants_more,
+    )
+}
+
+/// Sends all of `length` bytes by `call`.
+fn send(fd: RawFd, length: usize, flags: c_int, call: impl Fn(usize, c_int) -> isize) -> isize {
+    let wants_more = |sent| sent < length && !is_nonblocking(fd);
+    transfer(
+        fd,
+        (Events::WRITABLE, libc::SO_SNDTIMEO),
+        flags,
+        call,
+        wants_more,
+    )
 }
 
 fn is_stream(fd: RawFd) -> bool {
@@ -71,27 +101,6 @@ fn option(fd: RawFd, option: c_int) -> io::Result<c_int> {
     // SAFETY: the number has room for `length` bytes.
     outcome(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, option, place, &raw mut length) })?;
     Ok(value)
-}
-
-/// Sends all of `length` bytes, unless the call may not wait: `call` sends those from an offset.
-fn send(fd: RawFd, length: usize, flags: c_int, call: impl Fn(usize, c_int) -> isize) -> isize {
-    let now = |sent| outcome(call(sent, flags | libc::MSG_DONTWAIT));
-    if flags & libc::MSG_DONTWAIT != 0 {
-        return returned(now(0));
-    }
-    let timeout = || timeout(fd, libc::SO_SNDTIMEO);
-    let mut sent = 0;
-    loop {
-        match retry(fd, Events::WRITABLE, timeout, || now(sent)) {
-            Ok(count) => sent += count as usize,
-            // What was sent counts, as in the kernel.
-            Err(error) if sent == 0 => return returned(Err(error)),
-            Err(_) => return sent as isize,
-        }
-        if sent >= length || is_nonblocking(fd) {
-            return sent as isize;
-        }
-    }
 }
 
 /// Receives from a socket: `recv(2)`. A cancellation point.
@@ -327,7 +336,7 @@ fn connect_meanwhile(fd: RawFd, connect: impl Fn() -> io::Result<c_int>) -> io::
             Some(libc::EALREADY) if has_begun => {}
             Some(libc::EISCONN) if has_begun => return Ok(0),
             Some(libc::EAGAIN) => {
-                uthread::sleep(FULL_PAUSE);
+                sleep::pause(deadline::after(FULL_PAUSE))?;
                 continue;
             }
             _ => return connected,

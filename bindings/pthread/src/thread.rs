@@ -8,9 +8,8 @@ use std::time::Instant;
 use uthread::thread::Builder;
 
 use crate::attributes::uthread_attr_t;
-use crate::deadline::Clock;
 use crate::record::{self, DETACHED, Ending, JOINABLE, Thread, uthread_start, uthread_t};
-use crate::{errno, process};
+use crate::{deadline, errno, process};
 
 /// The argument of a thread.
 struct Argument(*mut c_void);
@@ -119,11 +118,7 @@ pub unsafe extern "C-unwind" fn uthread_timedjoin_np(
     time: *const libc::timespec,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    match Clock::Realtime.moment(unsafe { &*time }) {
-        // SAFETY: the caller's contract.
-        Ok(deadline) => unsafe { join(thread, result, deadline) },
-        Err(error) => errno::number(&error),
-    }
+    unsafe { uthread_clockjoin_np(thread, result, libc::CLOCK_REALTIME, time) }
 }
 
 /// Waits for the end of a thread like `uthread_join`, until a time of this clock, `CLOCK_REALTIME` or
@@ -141,8 +136,7 @@ pub unsafe extern "C-unwind" fn uthread_clockjoin_np(
     time: *const libc::timespec,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    let time = unsafe { &*time };
-    match Clock::of(clock).and_then(|clock| clock.moment(time)) {
+    match deadline::of(clock, unsafe { &*time }) {
         // SAFETY: the caller's contract.
         Ok(deadline) => unsafe { join(thread, result, deadline) },
         Err(error) => errno::number(&error),
