@@ -5,12 +5,11 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use uthread_pthread::{files, poll as several, record, sleep as sleeps, sockets};
 
-use crate::names::number;
 use crate::real::real;
 
 /// Defines what takes the place of each call.
 macro_rules! calls {
-    ($($name:ident($($argument:ident: $kind:ty),*) -> $result:ty, $number:ident, $fiber:path;)*) => {
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $result:ty, $fiber:path;)*) => {
         $(
             #[allow(unsafe_code, reason = "a C function")]
             pub(crate) unsafe extern "C-unwind" fn $name($($argument: $kind),*) -> $result {
@@ -19,9 +18,7 @@ macro_rules! calls {
                     // SAFETY: the contract of the call is the caller's.
                     return unsafe { $fiber($($argument),*) };
                 }
-                type Call = unsafe extern "C-unwind" fn($($kind),*) -> $result;
-                // SAFETY: the type is that of the function of this name.
-                let call: Call = unsafe { std::mem::transmute(real(number::$number)) };
+                let call = real!($name: fn($($kind),*) -> $result);
                 // SAFETY: the contract of the call is the caller's.
                 unsafe { call($($argument),*) }
             }
@@ -30,33 +27,33 @@ macro_rules! calls {
 }
 
 calls! {
-    read(a0: c_int, a1: *mut c_void, a2: usize) -> isize, READ, files::uthread_read;
-    write(a0: c_int, a1: *const c_void, a2: usize) -> isize, WRITE, files::uthread_write;
-    pread(a0: c_int, a1: *mut c_void, a2: usize, a3: libc::off_t) -> isize, PREAD, files::uthread_pread;
-    pread64(a0: c_int, a1: *mut c_void, a2: usize, a3: libc::off_t) -> isize, PREAD64, files::uthread_pread;
-    pwrite(a0: c_int, a1: *const c_void, a2: usize, a3: libc::off_t) -> isize, PWRITE, files::uthread_pwrite;
-    pwrite64(a0: c_int, a1: *const c_void, a2: usize, a3: libc::off_t) -> isize, PWRITE64, files::uthread_pwrite;
-    readv(a0: c_int, a1: *const libc::iovec, a2: c_int) -> isize, READV, files::uthread_readv;
-    writev(a0: c_int, a1: *const libc::iovec, a2: c_int) -> isize, WRITEV, files::uthread_writev;
-    fsync(a0: c_int) -> c_int, FSYNC, files::uthread_fsync;
-    fdatasync(a0: c_int) -> c_int, FDATASYNC, files::uthread_fdatasync;
-    open(a0: *const c_char, a1: c_int, a2: libc::mode_t) -> c_int, OPEN, files::uthread_open;
-    open64(a0: *const c_char, a1: c_int, a2: libc::mode_t) -> c_int, OPEN64, files::uthread_open;
-    openat(a0: c_int, a1: *const c_char, a2: c_int, a3: libc::mode_t) -> c_int, OPENAT, files::uthread_openat;
-    openat64(a0: c_int, a1: *const c_char, a2: c_int, a3: libc::mode_t) -> c_int, OPENAT64, files::uthread_openat;
-    recv(a0: c_int, a1: *mut c_void, a2: usize, a3: c_int) -> isize, RECV, sockets::uthread_recv;
-    recvfrom(a0: c_int, a1: *mut c_void, a2: usize, a3: c_int, a4: *mut libc::sockaddr, a5: *mut libc::socklen_t) -> isize, RECVFROM, sockets::uthread_recvfrom;
-    recvmsg(a0: c_int, a1: *mut libc::msghdr, a2: c_int) -> isize, RECVMSG, sockets::uthread_recvmsg;
-    send(a0: c_int, a1: *const c_void, a2: usize, a3: c_int) -> isize, SEND, sockets::uthread_send;
-    sendto(a0: c_int, a1: *const c_void, a2: usize, a3: c_int, a4: *const libc::sockaddr, a5: libc::socklen_t) -> isize, SENDTO, sockets::uthread_sendto;
-    sendmsg(a0: c_int, a1: *const libc::msghdr, a2: c_int) -> isize, SENDMSG, sockets::uthread_sendmsg;
-    accept(a0: c_int, a1: *mut libc::sockaddr, a2: *mut libc::socklen_t) -> c_int, ACCEPT, sockets::uthread_accept;
-    accept4(a0: c_int, a1: *mut libc::sockaddr, a2: *mut libc::socklen_t, a3: c_int) -> c_int, ACCEPT4, sockets::uthread_accept4;
-    connect(a0: c_int, a1: *const libc::sockaddr, a2: libc::socklen_t) -> c_int, CONNECT, sockets::uthread_connect;
-    poll(a0: *mut libc::pollfd, a1: libc::nfds_t, a2: c_int) -> c_int, POLL, several::uthread_poll;
-    select(a0: c_int, a1: *mut libc::fd_set, a2: *mut libc::fd_set, a3: *mut libc::fd_set, a4: *mut libc::timeval) -> c_int, SELECT, several::uthread_select;
-    sleep(a0: c_uint) -> c_uint, SLEEP, sleeps::uthread_sleep;
-    usleep(a0: c_uint) -> c_int, USLEEP, sleeps::uthread_usleep;
-    nanosleep(a0: *const libc::timespec, a1: *mut libc::timespec) -> c_int, NANOSLEEP, sleeps::uthread_nanosleep;
-    clock_nanosleep(a0: libc::clockid_t, a1: c_int, a2: *const libc::timespec, a3: *mut libc::timespec) -> c_int, CLOCK_NANOSLEEP, sleeps::uthread_clock_nanosleep;
+    read(a0: c_int, a1: *mut c_void, a2: usize) -> isize, files::uthread_read;
+    write(a0: c_int, a1: *const c_void, a2: usize) -> isize, files::uthread_write;
+    pread(a0: c_int, a1: *mut c_void, a2: usize, a3: libc::off_t) -> isize, files::uthread_pread;
+    pread64(a0: c_int, a1: *mut c_void, a2: usize, a3: libc::off_t) -> isize, files::uthread_pread;
+    pwrite(a0: c_int, a1: *const c_void, a2: usize, a3: libc::off_t) -> isize, files::uthread_pwrite;
+    pwrite64(a0: c_int, a1: *const c_void, a2: usize, a3: libc::off_t) -> isize, files::uthread_pwrite;
+    readv(a0: c_int, a1: *const libc::iovec, a2: c_int) -> isize, files::uthread_readv;
+    writev(a0: c_int, a1: *const libc::iovec, a2: c_int) -> isize, files::uthread_writev;
+    fsync(a0: c_int) -> c_int, files::uthread_fsync;
+    fdatasync(a0: c_int) -> c_int, files::uthread_fdatasync;
+    open(a0: *const c_char, a1: c_int, a2: libc::mode_t) -> c_int, files::uthread_open;
+    open64(a0: *const c_char, a1: c_int, a2: libc::mode_t) -> c_int, files::uthread_open;
+    openat(a0: c_int, a1: *const c_char, a2: c_int, a3: libc::mode_t) -> c_int, files::uthread_openat;
+    openat64(a0: c_int, a1: *const c_char, a2: c_int, a3: libc::mode_t) -> c_int, files::uthread_openat;
+    recv(a0: c_int, a1: *mut c_void, a2: usize, a3: c_int) -> isize, sockets::uthread_recv;
+    recvfrom(a0: c_int, a1: *mut c_void, a2: usize, a3: c_int, a4: *mut libc::sockaddr, a5: *mut libc::socklen_t) -> isize, sockets::uthread_recvfrom;
+    recvmsg(a0: c_int, a1: *mut libc::msghdr, a2: c_int) -> isize, sockets::uthread_recvmsg;
+    send(a0: c_int, a1: *const c_void, a2: usize, a3: c_int) -> isize, sockets::uthread_send;
+    sendto(a0: c_int, a1: *const c_void, a2: usize, a3: c_int, a4: *const libc::sockaddr, a5: libc::socklen_t) -> isize, sockets::uthread_sendto;
+    sendmsg(a0: c_int, a1: *const libc::msghdr, a2: c_int) -> isize, sockets::uthread_sendmsg;
+    accept(a0: c_int, a1: *mut libc::sockaddr, a2: *mut libc::socklen_t) -> c_int, sockets::uthread_accept;
+    accept4(a0: c_int, a1: *mut libc::sockaddr, a2: *mut libc::socklen_t, a3: c_int) -> c_int, sockets::uthread_accept4;
+    connect(a0: c_int, a1: *const libc::sockaddr, a2: libc::socklen_t) -> c_int, sockets::uthread_connect;
+    poll(a0: *mut libc::pollfd, a1: libc::nfds_t, a2: c_int) -> c_int, several::uthread_poll;
+    select(a0: c_int, a1: *mut libc::fd_set, a2: *mut libc::fd_set, a3: *mut libc::fd_set, a4: *mut libc::timeval) -> c_int, several::uthread_select;
+    sleep(a0: c_uint) -> c_uint, sleeps::uthread_sleep;
+    usleep(a0: c_uint) -> c_int, sleeps::uthread_usleep;
+    nanosleep(a0: *const libc::timespec, a1: *mut libc::timespec) -> c_int, sleeps::uthread_nanosleep;
+    clock_nanosleep(a0: libc::clockid_t, a1: c_int, a2: *const libc::timespec, a3: *mut libc::timespec) -> c_int, sleeps::uthread_clock_nanosleep;
 }

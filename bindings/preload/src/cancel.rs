@@ -32,7 +32,7 @@ unsafe extern "C-unwind" fn jump(buffer: *mut c_void) {
 
 /// `__pthread_register_cancel`: pushes a handler that jumps.
 #[allow(unsafe_code, reason = "a C function")]
-pub(crate) unsafe extern "C" fn register_cancel(buffer: *mut UnwindBuffer) {
+pub(crate) unsafe extern "C" fn __pthread_register_cancel(buffer: *mut UnwindBuffer) {
     // SAFETY: the caller's variable, which lives until it is removed.
     let room = unsafe { &raw mut (*buffer).padding };
     // SAFETY: the room is large enough, and aligned for pointers.
@@ -41,11 +41,11 @@ pub(crate) unsafe extern "C" fn register_cancel(buffer: *mut UnwindBuffer) {
 
 /// `__pthread_unregister_cancel`: removes it.
 #[allow(unsafe_code, reason = "a C function")]
-pub(crate) unsafe extern "C" fn unregister_cancel(_buffer: *mut UnwindBuffer) {
+pub(crate) unsafe extern "C" fn __pthread_unregister_cancel(_buffer: *mut UnwindBuffer) {
     uthread_cleanup_leave(0);
 }
 
 /// `__pthread_unwind_next`: goes on with the exit.
-pub(crate) extern "C-unwind" fn unwind_next(_buffer: *mut UnwindBuffer) -> ! {
+pub(crate) extern "C-unwind" fn __pthread_unwind_next(_buffer: *mut UnwindBuffer) -> ! {
     record::continue_exit()
 }

@@ -3,7 +3,7 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `names` | the names of the functions |
+//! | `functions` | the functions that are replaced |
 //! | `real` | the functions of the C library |
 //! | `calls` | calls that wait |
 //! | `objects` | how locks are initialized |
@@ -12,7 +12,7 @@
 //! | `entries` | where the program calls the functions |
 #![cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 
-mod names;
+mod functions;
 
 mod real;
 

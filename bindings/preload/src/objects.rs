@@ -22,7 +22,6 @@ use uthread_pthread::mutex::{self, uthread_mutex_t, uthread_mutexattr_t};
 use uthread_pthread::rwlock::{self, uthread_rwlock_t};
 use uthread_pthread::semaphore::{self, uthread_sem_t};
 
-use crate::names::number;
 use crate::real::real;
 
 /// The bits of the kinds of POSIX.
@@ -70,7 +69,7 @@ unsafe fn sem_is_foreign(semaphore: *mut uthread_sem_t) -> bool {
 
 /// Defines what takes the place of functions about an object, unless the object is glibc's.
 macro_rules! objects {
-    ($($name:ident($object:ident: $type:ty $(, $argument:ident: $kind:ty)*), $is_foreign:ident, $number:ident, $own:path;)*) => {
+    ($($name:ident($object:ident: $type:ty $(, $argument:ident: $kind:ty)*), $is_foreign:ident, $own:path;)*) => {
         $(
             #[allow(unsafe_code, reason = "a C function")]
             pub(crate) unsafe extern "C-unwind" fn $name($object: *mut $type $(, $argument: $kind)*) -> c_int {
@@ -80,9 +79,7 @@ macro_rules! objects {
                     // SAFETY: the contract of the call is the caller's.
                     return unsafe { $own($object $(, $argument)*) };
                 }
-                type Call = unsafe extern "C-unwind" fn(*mut $type $(, $kind)*) -> c_int;
-                // SAFETY: the type is that of the function of this name.
-                let call: Call = unsafe { std::mem::transmute(real(number::$number)) };
+                let call = real!($name: fn(*mut $type $(, $kind)*) -> c_int);
                 // SAFETY: the contract of the call is the caller's.
                 unsafe { call($object $(, $argument)*) }
             }
@@ -93,35 +90,35 @@ macro_rules! objects {
 type Time = *const libc::timespec;
 
 objects! {
-    mutex_destroy(object: uthread_mutex_t), mutex_is_foreign, PTHREAD_MUTEX_DESTROY, mutex::uthread_mutex_destroy;
-    mutex_lock(object: uthread_mutex_t), mutex_is_foreign, PTHREAD_MUTEX_LOCK, mutex::uthread_mutex_lock;
-    mutex_trylock(object: uthread_mutex_t), mutex_is_foreign, PTHREAD_MUTEX_TRYLOCK, mutex::uthread_mutex_trylock;
-    mutex_timedlock(object: uthread_mutex_t, time: Time), mutex_is_foreign, PTHREAD_MUTEX_TIMEDLOCK, mutex::uthread_mutex_timedlock;
-    mutex_clocklock(object: uthread_mutex_t, clock: libc::clockid_t, time: Time), mutex_is_foreign, PTHREAD_MUTEX_CLOCKLOCK, mutex::uthread_mutex_clocklock;
-    mutex_unlock(object: uthread_mutex_t), mutex_is_foreign, PTHREAD_MUTEX_UNLOCK, mutex::uthread_mutex_unlock;
-    cond_destroy(object: uthread_cond_t), cond_is_foreign, PTHREAD_COND_DESTROY, condition::uthread_cond_destroy;
-    cond_wait(object: uthread_cond_t, mutex: *mut uthread_mutex_t), cond_is_foreign, PTHREAD_COND_WAIT, condition::uthread_cond_wait;
-    cond_timedwait(object: uthread_cond_t, mutex: *mut uthread_mutex_t, time: Time), cond_is_foreign, PTHREAD_COND_TIMEDWAIT, condition::uthread_cond_timedwait;
-    cond_clockwait(object: uthread_cond_t, mutex: *mut uthread_mutex_t, clock: libc::clockid_t, time: Time), cond_is_foreign, PTHREAD_COND_CLOCKWAIT, condition::uthread_cond_clockwait;
-    cond_signal(object: uthread_cond_t), cond_is_foreign, PTHREAD_COND_SIGNAL, condition::uthread_cond_signal;
-    cond_broadcast(object: uthread_cond_t), cond_is_foreign, PTHREAD_COND_BROADCAST, condition::uthread_cond_broadcast;
-    rwlock_destroy(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_DESTROY, rwlock::uthread_rwlock_destroy;
-    rwlock_rdlock(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_RDLOCK, rwlock::uthread_rwlock_rdlock;
-    rwlock_tryrdlock(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_TRYRDLOCK, rwlock::uthread_rwlock_tryrdlock;
-    rwlock_timedrdlock(object: uthread_rwlock_t, time: Time), rwlock_is_foreign, PTHREAD_RWLOCK_TIMEDRDLOCK, rwlock::uthread_rwlock_timedrdlock;
-    rwlock_clockrdlock(object: uthread_rwlock_t, clock: libc::clockid_t, time: Time), rwlock_is_foreign, PTHREAD_RWLOCK_CLOCKRDLOCK, rwlock::uthread_rwlock_clockrdlock;
-    rwlock_clockwrlock(object: uthread_rwlock_t, clock: libc::clockid_t, time: Time), rwlock_is_foreign, PTHREAD_RWLOCK_CLOCKWRLOCK, rwlock::uthread_rwlock_clockwrlock;
-    rwlock_wrlock(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_WRLOCK, rwlock::uthread_rwlock_wrlock;
-    rwlock_trywrlock(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_TRYWRLOCK, rwlock::uthread_rwlock_trywrlock;
-    rwlock_timedwrlock(object: uthread_rwlock_t, time: Time), rwlock_is_foreign, PTHREAD_RWLOCK_TIMEDWRLOCK, rwlock::uthread_rwlock_timedwrlock;
-    rwlock_unlock(object: uthread_rwlock_t), rwlock_is_foreign, PTHREAD_RWLOCK_UNLOCK, rwlock::uthread_rwlock_unlock;
-    sem_destroy(object: uthread_sem_t), sem_is_foreign, SEM_DESTROY, semaphore::uthread_sem_destroy;
-    sem_wait(object: uthread_sem_t), sem_is_foreign, SEM_WAIT, semaphore::uthread_sem_wait;
-    sem_timedwait(object: uthread_sem_t, time: Time), sem_is_foreign, SEM_TIMEDWAIT, semaphore::uthread_sem_timedwait;
-    sem_clockwait(object: uthread_sem_t, clock: libc::clockid_t, time: Time), sem_is_foreign, SEM_CLOCKWAIT, semaphore::uthread_sem_clockwait;
-    sem_trywait(object: uthread_sem_t), sem_is_foreign, SEM_TRYWAIT, semaphore::uthread_sem_trywait;
-    sem_post(object: uthread_sem_t), sem_is_foreign, SEM_POST, semaphore::uthread_sem_post;
-    sem_getvalue(object: uthread_sem_t, value: *mut c_int), sem_is_foreign, SEM_GETVALUE, semaphore::uthread_sem_getvalue;
+    pthread_mutex_destroy(object: uthread_mutex_t), mutex_is_foreign, mutex::uthread_mutex_destroy;
+    pthread_mutex_lock(object: uthread_mutex_t), mutex_is_foreign, mutex::uthread_mutex_lock;
+    pthread_mutex_trylock(object: uthread_mutex_t), mutex_is_foreign, mutex::uthread_mutex_trylock;
+    pthread_mutex_timedlock(object: uthread_mutex_t, time: Time), mutex_is_foreign, mutex::uthread_mutex_timedlock;
+    pthread_mutex_clocklock(object: uthread_mutex_t, clock: libc::clockid_t, time: Time), mutex_is_foreign, mutex::uthread_mutex_clocklock;
+    pthread_mutex_unlock(object: uthread_mutex_t), mutex_is_foreign, mutex::uthread_mutex_unlock;
+    pthread_cond_destroy(object: uthread_cond_t), cond_is_foreign, condition::uthread_cond_destroy;
+    pthread_cond_wait(object: uthread_cond_t, mutex: *mut uthread_mutex_t), cond_is_foreign, condition::uthread_cond_wait;
+    pthread_cond_timedwait(object: uthread_cond_t, mutex: *mut uthread_mutex_t, time: Time), cond_is_foreign, condition::uthread_cond_timedwait;
+    pthread_cond_clockwait(object: uthread_cond_t, mutex: *mut uthread_mutex_t, clock: libc::clockid_t, time: Time), cond_is_foreign, condition::uthread_cond_clockwait;
+    pthread_cond_signal(object: uthread_cond_t), cond_is_foreign, condition::uthread_cond_signal;
+    pthread_cond_broadcast(object: uthread_cond_t), cond_is_foreign, condition::uthread_cond_broadcast;
+    pthread_rwlock_destroy(object: uthread_rwlock_t), rwlock_is_foreign, rwlock::uthread_rwlock_destroy;
+    pthread_rwlock_rdlock(object: uthread_rwlock_t), rwlock_is_foreign, rwlock::uthread_rwlock_rdlock;
+    pthread_rwlock_tryrdlock(object: uthread_rwlock_t), rwlock_is_foreign, rwlock::uthread_rwlock_tryrdlock;
+    pthread_rwlock_timedrdlock(object: uthread_rwlock_t, time: Time), rwlock_is_foreign, rwlock::uthread_rwlock_timedrdlock;
+    pthread_rwlock_clockrdlock(object: uthread_rwlock_t, clock: libc::clockid_t, time: Time), rwlock_is_foreign, rwlock::uthread_rwlock_clockrdlock;
+    pthread_rwlock_clockwrlock(object: uthread_rwlock_t, clock: libc::clockid_t, time: Time), rwlock_is_foreign, rwlock::uthread_rwlock_clockwrlock;
+    pthread_rwlock_wrlock(object: uthread_rwlock_t), rwlock_is_foreign, rwlock::uthread_rwlock_wrlock;
+    pthread_rwlock_trywrlock(object: uthread_rwlock_t), rwlock_is_foreign, rwlock::uthread_rwlock_trywrlock;
+    pthread_rwlock_timedwrlock(object: uthread_rwlock_t, time: Time), rwlock_is_foreign, rwlock::uthread_rwlock_timedwrlock;
+    pthread_rwlock_unlock(object: uthread_rwlock_t), rwlock_is_foreign, rwlock::uthread_rwlock_unlock;
+    sem_destroy(object: uthread_sem_t), sem_is_foreign, semaphore::uthread_sem_destroy;
+    sem_wait(object: uthread_sem_t), sem_is_foreign, semaphore::uthread_sem_wait;
+    sem_timedwait(object: uthread_sem_t, time: Time), sem_is_foreign, semaphore::uthread_sem_timedwait;
+    sem_clockwait(object: uthread_sem_t, clock: libc::clockid_t, time: Time), sem_is_foreign, semaphore::uthread_sem_clockwait;
+    sem_trywait(object: uthread_sem_t), sem_is_foreign, semaphore::uthread_sem_trywait;
+    sem_post(object: uthread_sem_t), sem_is_foreign, semaphore::uthread_sem_post;
+    sem_getvalue(object: uthread_sem_t, value: *mut c_int), sem_is_foreign, semaphore::uthread_sem_getvalue;
 }
 
 #[allow(unsafe_code, reason = "functions of the C library")]
@@ -146,7 +143,7 @@ macro_rules! attribute {
 
 /// `pthread_mutex_init`.
 #[allow(unsafe_code, reason = "a C function")]
-pub(crate) unsafe extern "C" fn mutex_init(
+pub(crate) unsafe extern "C" fn pthread_mutex_init(
     mutex: *mut uthread_mutex_t,
     attr: *const libc::pthread_mutexattr_t,
 ) -> c_int {
@@ -158,10 +155,7 @@ pub(crate) unsafe extern "C" fn mutex_init(
         || attribute!(libc::pthread_mutexattr_getrobust, attr) != 0
         || attribute!(libc::pthread_mutexattr_getprotocol, attr) != 0;
     if is_foreign {
-        type Call =
-            unsafe extern "C" fn(*mut uthread_mutex_t, *const libc::pthread_mutexattr_t) -> c_int;
-        // SAFETY: the type is that of the function of this name.
-        let call: Call = unsafe { std::mem::transmute(real(number::PTHREAD_MUTEX_INIT)) };
+        let call = real!(pthread_mutex_init: fn(*mut uthread_mutex_t, *const libc::pthread_mutexattr_t) -> c_int);
         // SAFETY: the contract of the call is the caller's.
         return unsafe { call(mutex, attr) };
     }
@@ -172,17 +166,14 @@ pub(crate) unsafe extern "C" fn mutex_init(
 
 /// `pthread_cond_init`.
 #[allow(unsafe_code, reason = "a C function")]
-pub(crate) unsafe extern "C" fn cond_init(
+pub(crate) unsafe extern "C" fn pthread_cond_init(
     condition: *mut uthread_cond_t,
     attr: *const libc::pthread_condattr_t,
 ) -> c_int {
     let mut clock = libc::CLOCK_REALTIME;
     if !attr.is_null() {
         if attribute!(libc::pthread_condattr_getpshared, attr) != 0 {
-            type Call =
-                unsafe extern "C" fn(*mut uthread_cond_t, *const libc::pthread_condattr_t) -> c_int;
-            // SAFETY: the type is that of the function of this name.
-            let call: Call = unsafe { std::mem::transmute(real(number::PTHREAD_COND_INIT)) };
+            let call = real!(pthread_cond_init: fn(*mut uthread_cond_t, *const libc::pthread_condattr_t) -> c_int);
             // SAFETY: the contract of the call is the caller's.
             return unsafe { call(condition, attr) };
         }
@@ -195,15 +186,12 @@ pub(crate) unsafe extern "C" fn cond_init(
 
 /// `pthread_rwlock_init`.
 #[allow(unsafe_code, reason = "a C function")]
-pub(crate) unsafe extern "C" fn rwlock_init(
+pub(crate) unsafe extern "C" fn pthread_rwlock_init(
     lock: *mut uthread_rwlock_t,
     attr: *const libc::pthread_rwlockattr_t,
 ) -> c_int {
     if !attr.is_null() && attribute!(pthread_rwlockattr_getpshared, attr) != 0 {
-        type Call =
-            unsafe extern "C" fn(*mut uthread_rwlock_t, *const libc::pthread_rwlockattr_t) -> c_int;
-        // SAFETY: the type is that of the function of this name.
-        let call: Call = unsafe { std::mem::transmute(real(number::PTHREAD_RWLOCK_INIT)) };
+        let call = real!(pthread_rwlock_init: fn(*mut uthread_rwlock_t, *const libc::pthread_rwlockattr_t) -> c_int);
         // SAFETY: the contract of the call is the caller's.
         return unsafe { call(lock, attr) };
     }
@@ -219,9 +207,7 @@ pub(crate) unsafe extern "C" fn sem_init(
     value: c_uint,
 ) -> c_int {
     if shared != 0 {
-        type Call = unsafe extern "C" fn(*mut uthread_sem_t, c_int, c_uint) -> c_int;
-        // SAFETY: the type is that of the function of this name.
-        let call: Call = unsafe { std::mem::transmute(real(number::SEM_INIT)) };
+        let call = real!(sem_init: fn(*mut uthread_sem_t, c_int, c_uint) -> c_int);
         // SAFETY: the contract of the call is the caller's.
         return unsafe { call(semaphore, shared, value) };
     }

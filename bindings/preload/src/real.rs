@@ -1,9 +1,14 @@
 //! The functions of the C library, and the code of this library.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use crate::names::{NAMES, REAL};
+use crate::functions::Function;
+
+/// The functions of the C library. Null until they are looked up.
+pub(crate) static REAL: [AtomicPtr<c_void>; Function::ALL.len()] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; Function::ALL.len()];
 
 /// Where the code of this library begins, and its length in bytes: zero until all functions of the C
 /// library are known.
@@ -20,30 +25,41 @@ pub(crate) extern "C" fn initialize() {
     if CODE[1].load(Ordering::Acquire) > 0 {
         return;
     }
-    for number in 0..NAMES.len() {
-        real(number);
+    for function in Function::ALL {
+        look_up(*function);
     }
     find_code();
 }
 
-/// Returns the function of the C library with this number; null if it has none.
+/// Returns a function of the C library; null if it has none of this name.
 #[allow(unsafe_code, reason = "a call of the loader")]
-pub(crate) fn real(number: usize) -> *mut c_void {
-    let place = &REAL[number];
+pub(crate) fn look_up(function: Function) -> *mut c_void {
+    let place = &REAL[function as usize];
     let known = place.load(Ordering::Acquire);
     if !known.is_null() {
         return known;
     }
     // SAFETY: the name is a string of C.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, NAMES[number].as_ptr()) };
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, function.name().as_ptr()) };
     place.store(found, Ordering::Release);
     found
 }
 
+/// Returns the function of the C library with this name, which takes and returns these types.
+macro_rules! real {
+    ($name:ident: fn($($kind:ty),* $(,)?) -> $result:ty) => {{
+        type Call = unsafe extern "C-unwind" fn($($kind),*) -> $result;
+        let found = $crate::real::look_up($crate::functions::Function::$name);
+        // SAFETY: the type is that of the function of this name.
+        unsafe { std::mem::transmute::<*mut std::ffi::c_void, Call>(found) }
+    }};
+}
+pub(crate) use real;
+
 #[allow(unsafe_code, reason = "a call of the loader")]
 fn find_code() {
     // SAFETY: the function is called during the call only, and uses no data.
-    unsafe { libc::dl_iterate_phdr(Some(visit), std::ptr::null_mut()) };
+    unsafe { libc::dl_iterate_phdr(Some(visit), ptr::null_mut()) };
 }
 
 /// Records the code of the object that contains this function.

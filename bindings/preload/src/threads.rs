@@ -6,13 +6,12 @@ use std::ptr;
 use uthread_pthread::record::{self, uthread_start, uthread_t};
 use uthread_pthread::{thread, uthread_attr_t};
 
-use crate::names::number;
 use crate::real::{initialize, real};
 
 /// `pthread_create`. The stack is as large as glibc would make it; one that the program provides is not
 /// used.
 #[allow(unsafe_code, reason = "a C function")]
-pub(crate) unsafe extern "C" fn create(
+pub(crate) unsafe extern "C" fn pthread_create(
     made: *mut uthread_t,
     attr: *const libc::pthread_attr_t,
     start: uthread_start,
@@ -45,7 +44,7 @@ unsafe extern "C" {
 
 /// Defines what takes the place of functions that are about a thread.
 macro_rules! about_threads {
-    ($($name:ident($($argument:ident: $kind:ty),*), $number:ident;)*) => {
+    ($($name:ident($($argument:ident: $kind:ty),*);)*) => {
         $(
             #[allow(unsafe_code, reason = "a C function")]
             pub(crate) unsafe extern "C" fn $name(
@@ -56,9 +55,7 @@ macro_rules! about_threads {
                 let Some(native) = (unsafe { record::native(thread) }) else {
                     return libc::ESRCH;
                 };
-                type Call = unsafe extern "C" fn(libc::pthread_t, $($kind),*) -> c_int;
-                // SAFETY: the type is that of the function of this name.
-                let call: Call = unsafe { std::mem::transmute(real(number::$number)) };
+                let call = real!($name: fn(libc::pthread_t, $($kind),*) -> c_int);
                 // SAFETY: the contract of the call is the caller's.
                 unsafe { call(native, $($argument),*) }
             }
@@ -67,24 +64,27 @@ macro_rules! about_threads {
 }
 
 about_threads! {
-    getattr_np(attr: *mut libc::pthread_attr_t), PTHREAD_GETATTR_NP;
-    getcpuclockid(clock: *mut libc::clockid_t), PTHREAD_GETCPUCLOCKID;
-    setschedparam(policy: c_int, parameters: *const libc::sched_param), PTHREAD_SETSCHEDPARAM;
-    getschedparam(policy: *mut c_int, parameters: *mut libc::sched_param), PTHREAD_GETSCHEDPARAM;
-    setschedprio(priority: c_int), PTHREAD_SETSCHEDPRIO;
-    setaffinity_np(bytes: usize, cpus: *const libc::cpu_set_t), PTHREAD_SETAFFINITY_NP;
-    getaffinity_np(bytes: usize, cpus: *mut libc::cpu_set_t), PTHREAD_GETAFFINITY_NP;
+    pthread_getattr_np(attr: *mut libc::pthread_attr_t);
+    pthread_getcpuclockid(clock: *mut libc::clockid_t);
+    pthread_setschedparam(policy: c_int, parameters: *const libc::sched_param);
+    pthread_getschedparam(policy: *mut c_int, parameters: *mut libc::sched_param);
+    pthread_setschedprio(priority: c_int);
+    pthread_setaffinity_np(bytes: usize, cpus: *const libc::cpu_set_t);
+    pthread_getaffinity_np(bytes: usize, cpus: *mut libc::cpu_set_t);
 }
 
 /// `pthread_setname_np`: a fiber that names itself would name its worker.
 #[allow(unsafe_code, reason = "a C function")]
-pub(crate) unsafe extern "C" fn setname_np(_thread: uthread_t, _name: *const c_char) -> c_int {
+pub(crate) unsafe extern "C" fn pthread_setname_np(
+    _thread: uthread_t,
+    _name: *const c_char,
+) -> c_int {
     0
 }
 
 /// `pthread_getname_np`.
 #[allow(unsafe_code, reason = "a C function")]
-pub(crate) unsafe extern "C" fn getname_np(
+pub(crate) unsafe extern "C" fn pthread_getname_np(
     _thread: uthread_t,
     name: *mut c_char,
     bytes: usize,
@@ -99,7 +99,7 @@ pub(crate) unsafe extern "C" fn getname_np(
 
 /// `pthread_kill`: the signal is for the process, as a fiber has no thread that could be interrupted.
 #[allow(unsafe_code, reason = "a C function")]
-pub(crate) unsafe extern "C" fn kill(_thread: uthread_t, signal: c_int) -> c_int {
+pub(crate) unsafe extern "C" fn pthread_kill(_thread: uthread_t, signal: c_int) -> c_int {
     if signal == 0 {
         return 0;
     }
