@@ -12,15 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ROUNDS 100
+#include "../../pthread/tests/check.h"
 
-#define CHECK(condition) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "%s:%d: %s: %s (errno %d)\n", __FILE__, __LINE__, __func__, #condition, errno); \
-            abort(); \
-        } \
-    } while (0)
+#define ROUNDS 100
 
 struct shared {
     pthread_mutex_t mutex;

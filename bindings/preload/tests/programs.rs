@@ -1,11 +1,14 @@
 //! Runs programs for pthreads on fibers, as they are.
 #![cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+#[path = "../../pthread/tests/compiled/mod.rs"]
+mod compiled;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 use std::{env, fs, thread};
+
+use compiled::{Server, assert_passed, check_echo};
 
 /// The driver, and the number of workers.
 const PLACES: [(&str, &str); 5] = [
@@ -41,16 +44,6 @@ fn compile(compiler: &str, source: &str, folder: &Path) -> PathBuf {
     program
 }
 
-fn assert_passed(output: &Output, what: &str) {
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{what}: {}: {errors}",
-        output.status
-    );
-    assert_eq!(output.stdout, b"passed\n", "{what}: {errors}");
-}
-
 fn check_in_all_places(compiler: &str, source: &str) {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(compiler, source, folder.path());
@@ -83,40 +76,19 @@ fn a_program_in_cpp_runs_on_fibers() {
     check_in_all_places("g++", "pthread/tests/destructors.cpp");
 }
 
-/// A program that is killed at the end of the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn many_threads_are_few_threads_of_the_system() {
     const CONNECTIONS: usize = 200;
     let folder = tempfile::tempdir().unwrap();
     let program = compile("cc", "pthread/examples/echo.c", folder.path());
-    let mut server = on_fibers(program);
-    let mut server = Running(server.stdout(Stdio::piped()).spawn().unwrap());
-    let mut address = String::new();
-    let output = server.0.stdout.take().unwrap();
-    BufReader::new(output).read_line(&mut address).unwrap();
-    let connections: Vec<_> = (0..CONNECTIONS)
-        .map(|_| TcpStream::connect(address.trim()).unwrap())
-        .collect();
+    let server = Server::start(&mut on_fibers(program));
+    let connections: Vec<_> = (0..CONNECTIONS).map(|_| server.connect()).collect();
     for round in 0..3 {
-        for (number, mut connection) in connections.iter().enumerate() {
-            let sent = [number as u8, round, 3, 4];
-            connection.write_all(&sent).unwrap();
-            let mut received = [0; 4];
-            connection.read_exact(&mut received).unwrap();
-            assert_eq!(received, sent);
+        for (number, connection) in connections.iter().enumerate() {
+            check_echo(connection, [number as u8, round, 3, 4]);
         }
     }
-    let tasks = format!("/proc/{}/task", server.0.id());
+    let tasks = format!("/proc/{}/task", server.process.id());
     let threads = fs::read_dir(tasks).unwrap().count();
     let cpus = thread::available_parallelism().unwrap().get();
     assert!(threads <= 2 * cpus + 8, "{threads} threads");

@@ -1,10 +1,12 @@
 //! Compiles programs that are written for pthreads, as they are and for fibers, and runs them.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+mod compiled;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 use std::{env, thread};
+
+use compiled::{Server, assert_passed, check_echo};
 
 /// A compiler and the program that it compiles.
 const PROGRAMS: [(&str, &str); 4] = [
@@ -58,16 +60,6 @@ fn compile(compiler: &str, source: &str, more: &[String], folder: &Path) -> Opti
     Some(program)
 }
 
-fn assert_passed(output: &Output, what: &str) {
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{what}: {}: {errors}",
-        output.status
-    );
-    assert_eq!(output.stdout, b"passed\n", "{what}: {errors}");
-}
-
 #[test]
 fn programs_for_pthreads_pass_as_they_are_and_on_fibers() {
     let folder = tempfile::tempdir().unwrap();
@@ -104,39 +96,19 @@ fn lean_fibers_are_refused() {
     assert!(errors.contains("pthread_create"), "{errors}");
 }
 
-/// A program that is killed at the end of the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn the_example_echoes_as_it_is_and_on_fibers() {
     const CONNECTIONS: usize = 100;
     let folder = tempfile::tempdir().unwrap();
     for more in [vec![], for_fibers()] {
         let program = compile("cc", "examples/echo.c", &more, folder.path()).unwrap();
-        let mut server = Command::new(program);
-        let mut server = Running(server.stdout(Stdio::piped()).spawn().unwrap());
-        let mut address = String::new();
-        let output = server.0.stdout.take().unwrap();
-        BufReader::new(output).read_line(&mut address).unwrap();
+        let server = Server::start(&mut Command::new(program));
         thread::scope(|scope| {
             for number in 0..CONNECTIONS {
-                let address = address.trim();
+                let connection = server.connect();
                 scope.spawn(move || {
-                    let mut connection = TcpStream::connect(address).unwrap();
                     for round in 0..10 {
-                        let sent = [number as u8, round, 3, 4];
-                        connection.write_all(&sent).unwrap();
-                        let mut received = [0; 4];
-                        connection.read_exact(&mut received).unwrap();
-                        assert_eq!(received, sent);
+                        check_echo(&connection, [number as u8, round, 3, 4]);
                     }
                 });
             }

@@ -21,16 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "check.h"
+
 #define THREADS 200
 #define ROUNDS 100
-
-#define CHECK(condition) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "%s:%d: %s: %s (errno %d)\n", __FILE__, __LINE__, __func__, #condition, errno); \
-            abort(); \
-        } \
-    } while (0)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
