@@ -64,7 +64,7 @@ fn before_others(library: PathBuf) -> OsString {
 /// Returns the file of a program, which is looked for in `PATH` if its name has no slash.
 fn find(name: &OsStr) -> Result<PathBuf> {
     let path = Path::new(name);
-    if path.components().count() > 1 || name.as_encoded_bytes().contains(&b'/') {
+    if name.as_encoded_bytes().contains(&b'/') {
         return Ok(path.to_owned());
     }
     let folders = env::var_os("PATH").unwrap_or_default();

@@ -165,7 +165,7 @@ impl<O> InterestTable<O> {
     #[inline]
     pub(super) fn prefetch(&self, events: &[epoll::Event]) {
         for event in events.iter().skip(1) {
-            // Not an index is what identifies no file.
+            // The event of a descriptor of the driver itself has a number beyond all files.
             if let Some(file) = self.files.get(event.data.u64() as usize) {
                 file.prefetch();
             }
