@@ -2,8 +2,9 @@
 //! that signals interrupt it.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ptr;
 
-use uthread_pthread::{files, poll as several, record, sleep as sleeps, sockets};
+use uthread_pthread::{children, epoll, files, poll as several, record, sleep as sleeps, sockets};
 
 use crate::real::real;
 
@@ -52,8 +53,39 @@ calls! {
     connect(a0: c_int, a1: *const libc::sockaddr, a2: libc::socklen_t) -> c_int, sockets::uthread_connect;
     poll(a0: *mut libc::pollfd, a1: libc::nfds_t, a2: c_int) -> c_int, several::uthread_poll;
     select(a0: c_int, a1: *mut libc::fd_set, a2: *mut libc::fd_set, a3: *mut libc::fd_set, a4: *mut libc::timeval) -> c_int, several::uthread_select;
+    ppoll(a0: *mut libc::pollfd, a1: libc::nfds_t, a2: *const libc::timespec, a3: *const libc::sigset_t) -> c_int, several::uthread_ppoll;
+    pselect(a0: c_int, a1: *mut libc::fd_set, a2: *mut libc::fd_set, a3: *mut libc::fd_set, a4: *const libc::timespec, a5: *const libc::sigset_t) -> c_int, several::uthread_pselect;
+    epoll_wait(a0: c_int, a1: *mut libc::epoll_event, a2: c_int, a3: c_int) -> c_int, epoll::uthread_epoll_wait;
+    epoll_pwait(a0: c_int, a1: *mut libc::epoll_event, a2: c_int, a3: c_int, a4: *const libc::sigset_t) -> c_int, epoll::uthread_epoll_pwait;
+    wait(a0: *mut c_int) -> libc::pid_t, wait_for_any;
+    waitpid(a0: libc::pid_t, a1: *mut c_int, a2: c_int) -> libc::pid_t, children::uthread_waitpid;
+    wait3(a0: *mut c_int, a1: c_int, a2: *mut libc::rusage) -> libc::pid_t, wait3_for_any;
+    wait4(a0: libc::pid_t, a1: *mut c_int, a2: c_int, a3: *mut libc::rusage) -> libc::pid_t, children::uthread_wait4;
+    waitid(a0: libc::idtype_t, a1: libc::id_t, a2: *mut libc::siginfo_t, a3: c_int) -> c_int, children::uthread_waitid;
     sleep(a0: c_uint) -> c_uint, sleeps::uthread_sleep;
     usleep(a0: c_uint) -> c_int, sleeps::uthread_usleep;
     nanosleep(a0: *const libc::timespec, a1: *mut libc::timespec) -> c_int, sleeps::uthread_nanosleep;
     clock_nanosleep(a0: libc::clockid_t, a1: c_int, a2: *const libc::timespec, a3: *mut libc::timespec) -> c_int, sleeps::uthread_clock_nanosleep;
+}
+
+/// # Safety
+///
+/// As for `wait3_for_any`.
+#[allow(unsafe_code, reason = "a C function")]
+unsafe fn wait_for_any(status: *mut c_int) -> libc::pid_t {
+    // SAFETY: the caller's contract.
+    unsafe { wait3_for_any(status, 0, ptr::null_mut()) }
+}
+
+/// # Safety
+///
+/// The pointers are null or point to where the results are stored.
+#[allow(unsafe_code, reason = "a C function")]
+unsafe fn wait3_for_any(
+    status: *mut c_int,
+    options: c_int,
+    usage: *mut libc::rusage,
+) -> libc::pid_t {
+    // SAFETY: the caller's contract.
+    unsafe { children::uthread_wait4(-1, status, options, usage) }
 }

@@ -103,6 +103,16 @@ macro_rules! functions {
             connect calls::connect;
             poll calls::poll;
             select calls::select;
+            ppoll calls::ppoll;
+            pselect calls::pselect;
+            epoll_wait calls::epoll_wait;
+            epoll_pwait calls::epoll_pwait;
+            wait calls::wait;
+            waitpid calls::waitpid;
+            wait3 calls::wait3;
+            wait4 calls::wait4;
+            waitid calls::waitid;
+            syscall futex::syscall;
             sleep calls::sleep;
             usleep calls::usleep;
             nanosleep calls::nanosleep;

@@ -6,6 +6,7 @@
 //! | `functions` | the functions that are replaced |
 //! | `real` | the functions of the C library |
 //! | `calls` | calls that wait |
+//! | `futex` | the system call `futex` |
 //! | `objects` | how locks are initialized |
 //! | `threads` | threads, and what is asked about them |
 //! | `cancel` | clean-up handlers of programs in C |
@@ -18,6 +19,7 @@ mod real;
 
 mod calls;
 mod cancel;
+mod futex;
 mod objects;
 mod threads;
 

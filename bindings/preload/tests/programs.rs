@@ -67,6 +67,12 @@ fn what_processes_share_and_the_size_of_a_stack_are_those_of_glibc() {
     check_in_all_places("gcc", "preload/tests/native.c");
 }
 
+/// In each kind of call that waits, there are more threads of the program than of the system.
+#[test]
+fn calls_that_wait_keep_no_thread_of_the_system() {
+    check_in_all_places("gcc", "preload/tests/waits.c");
+}
+
 #[test]
 fn a_program_in_cpp_runs_on_fibers() {
     if Command::new("g++").arg("--version").output().is_err() {
@@ -92,6 +98,24 @@ fn many_threads_are_few_threads_of_the_system() {
     let threads = fs::read_dir(tasks).unwrap().count();
     let cpus = thread::available_parallelism().unwrap().get();
     assert!(threads <= 2 * cpus + 8, "{threads} threads");
+}
+
+/// Threads of `std` wait in futexes that it calls by their number.
+#[test]
+fn threads_of_rust_run_on_fibers() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/std.rs");
+    let compiler = option_env!("RUSTC").unwrap_or("rustc");
+    let mut command = Command::new(compiler);
+    command.args(["--edition=2024", "--crate-type=bin", "-o"]);
+    let status = command.arg(&program).arg(source).status().unwrap();
+    assert!(status.success());
+    let output = on_fibers(&program)
+        .env("UTHREAD_WORKERS", "1")
+        .output()
+        .unwrap();
+    assert_passed(&output, "Rust");
 }
 
 /// Threads of Python take turns by a mutex and a condition variable, and wait in queues.

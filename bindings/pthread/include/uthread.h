@@ -4,12 +4,16 @@
 #define UTHREAD_H
 
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #define UTHREAD_MUTEX_INITIALIZER {{0}}
@@ -1024,6 +1028,19 @@ int uthread_open(const char *path,
 int uthread_poll(struct pollfd *descriptors, unsigned long count, int milliseconds);
 
 /*
+ Waits for events of descriptors: `ppoll(2)`. A cancellation point. With a mask of signals, the call
+ blocks the thread of the fiber, and is no cancellation point while it waits.
+
+ Preconditions:
+
+ `descriptors` points to `count` of them, and the time and the mask are null or initialized.
+ */
+int uthread_ppoll(struct pollfd *descriptors,
+                  unsigned long count,
+                  const struct timespec *time,
+                  const sigset_t *mask);
+
+/*
  Waits for events of descriptors: `select(2)`. A cancellation point. The time is not changed.
 
  Preconditions:
@@ -1031,6 +1048,21 @@ int uthread_poll(struct pollfd *descriptors, unsigned long count, int millisecon
  The sets and the time are null or initialized.
  */
 int uthread_select(int count, fd_set *read, fd_set *write, fd_set *except, struct timeval *time);
+
+/*
+ Waits for events of descriptors: `pselect(2)`. A cancellation point. With a mask of signals, the
+ call blocks the thread of the fiber, and is no cancellation point while it waits.
+
+ Preconditions:
+
+ The sets, the time and the mask are null or initialized.
+ */
+int uthread_pselect(int count,
+                    fd_set *read,
+                    fd_set *write,
+                    fd_set *except,
+                    const struct timespec *time,
+                    const sigset_t *mask);
 
 /*
  Receives from a socket: `recv(2)`. A cancellation point.
@@ -1122,6 +1154,62 @@ int uthread_accept4(int fd, struct sockaddr *address, socklen_t *address_length,
  The contract of `connect(2)`.
  */
 int uthread_connect(int fd, const struct sockaddr *address, socklen_t length);
+
+/*
+ Waits for a child process: `waitpid(2)`. A cancellation point. Where the end of one child is not all
+ that is waited for, the call blocks the thread of the fiber, and is no cancellation point while it
+ waits.
+
+ Preconditions:
+
+ `status` is null or points to where the status is stored.
+ */
+pid_t uthread_waitpid(pid_t process,
+                      int *status,
+                      int options);
+
+/*
+ Waits for a child process like `uthread_waitpid`, and stores what it has used: `wait4(2)`.
+
+ Preconditions:
+
+ `status` and `usage` are null or point to where both are stored.
+ */
+pid_t uthread_wait4(pid_t process, int *status, int options, struct rusage *usage);
+
+/*
+ Waits for a child process: `waitid(2)`. A cancellation point. Where the end of one child is not all
+ that is waited for, the call blocks the thread of the fiber, and is no cancellation point while it
+ waits.
+
+ Preconditions:
+
+ `info` is null or points to where the information is stored.
+ */
+int uthread_waitid(idtype_t kind, id_t id, siginfo_t *info, int options);
+
+/*
+ Waits for events of an epoll instance: `epoll_wait(2)`. A cancellation point.
+
+ Preconditions:
+
+ `events` points to room for `count` of them.
+ */
+int uthread_epoll_wait(int epoll, struct epoll_event *events, int count, int milliseconds);
+
+/*
+ Waits for events of an epoll instance: `epoll_pwait(2)`. A cancellation point. With a mask of
+ signals, the call blocks the thread of the fiber, and is no cancellation point while it waits.
+
+ Preconditions:
+
+ `events` points to room for `count` of them, and `mask` is null or points to a mask.
+ */
+int uthread_epoll_pwait(int epoll,
+                        struct epoll_event *events,
+                        int count,
+                        int milliseconds,
+                        const sigset_t *mask);
 
 #ifdef __cplusplus
 }  // extern "C"

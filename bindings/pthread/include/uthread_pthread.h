@@ -13,9 +13,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -167,7 +170,14 @@
 #define readv(...) uthread_readv(__VA_ARGS__)
 #define writev(...) uthread_writev(__VA_ARGS__)
 #define poll(...) uthread_poll(__VA_ARGS__)
+#define ppoll(...) uthread_ppoll(__VA_ARGS__)
 #define select(...) uthread_select(__VA_ARGS__)
+#define pselect(...) uthread_pselect(__VA_ARGS__)
+#define epoll_wait(...) uthread_epoll_wait(__VA_ARGS__)
+#define epoll_pwait(...) uthread_epoll_pwait(__VA_ARGS__)
+#define waitpid(...) uthread_waitpid(__VA_ARGS__)
+#define wait4(...) uthread_wait4(__VA_ARGS__)
+#define waitid(...) uthread_waitid(__VA_ARGS__)
 #define recv(...) uthread_recv(__VA_ARGS__)
 #define recvfrom(...) uthread_recvfrom(__VA_ARGS__)
 #define recvmsg(...) uthread_recvmsg(__VA_ARGS__)

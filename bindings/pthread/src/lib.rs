@@ -29,11 +29,15 @@
 //! | `rwlock` | locks for readers and writers |
 //! | `semaphore` | semaphores |
 //! | `barrier` | barriers |
+//! | `futex` | the system call `futex`, on words of the process |
 //! | `sleep` | sleeps, and letting others run |
+//! | `blocking` | calls that block a thread |
 //! | `descriptor` | waits for a descriptor |
 //! | `sockets` | calls on sockets |
 //! | `files` | calls on files and pipes |
 //! | `poll` | waits for several descriptors |
+//! | `epoll` | waits for an epoll instance |
+//! | `children` | waits for child processes |
 #![allow(
     non_camel_case_types,
     reason = "the types have the names that C programs know"
@@ -61,12 +65,17 @@ pub mod spin;
 
 pub mod condition;
 
+pub mod futex;
 pub mod sleep;
 
+mod blocking;
 mod descriptor;
 
 pub mod files;
 pub mod poll;
 pub mod sockets;
+
+pub mod children;
+pub mod epoll;
 
 pub use attributes::*;

@@ -1,4 +1,5 @@
-//! Waits for events of several descriptors: `poll(2)` and `select(2)`.
+//! Waits for events of several descriptors: `poll(2)` and `select(2)`, without and with a mask of
+//! signals.
 
 use std::ffi::{c_int, c_short, c_ulong};
 use std::io;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use uthread::ring::Events;
 
+use crate::blocking::blocking;
 use crate::deadline;
 use crate::descriptor::wait;
 use crate::errno::{outcome, returned};
@@ -53,6 +55,12 @@ impl Several {
     }
 }
 
+impl AsRawFd for Several {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
 /// Waits for events of descriptors: `poll(2)`. A cancellation point.
 ///
 /// # Safety
@@ -65,7 +73,45 @@ pub unsafe extern "C-unwind" fn uthread_poll(
     count: c_ulong,
     milliseconds: c_int,
 ) -> c_int {
-    let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
+    // SAFETY: the caller's contract.
+    returned(unsafe { poll(descriptors, count, milliseconds_of(milliseconds)) })
+}
+
+/// Waits for events of descriptors: `ppoll(2)`. A cancellation point. With a mask of signals, the call
+/// blocks the thread of the fiber, and is no cancellation point while it waits.
+///
+/// # Safety
+///
+/// `descriptors` points to `count` of them, and the time and the mask are null or initialized.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_ppoll(
+    descriptors: *mut libc::pollfd,
+    count: c_ulong,
+    time: *const libc::timespec,
+    mask: *const libc::sigset_t,
+) -> c_int {
+    if !mask.is_null() {
+        // SAFETY: the caller's contract.
+        return returned(blocking(|| unsafe {
+            libc::ppoll(descriptors, count, time, mask)
+        }));
+    }
+    // SAFETY: the caller's contract.
+    let limit = unsafe { time.as_ref() }.map(time_of).transpose();
+    // SAFETY: the caller's contract.
+    returned(limit.and_then(|limit| unsafe { poll(descriptors, count, limit) }))
+}
+
+/// # Safety
+///
+/// As for `uthread_poll`.
+#[allow(unsafe_code, reason = "descriptors of the program")]
+unsafe fn poll(
+    descriptors: *mut libc::pollfd,
+    count: c_ulong,
+    limit: Option<Duration>,
+) -> io::Result<c_int> {
     // SAFETY: the caller's contract.
     let now = || outcome(unsafe { libc::poll(descriptors, count, 0) });
     let wanted = || match count {
@@ -73,13 +119,31 @@ pub unsafe extern "C-unwind" fn uthread_poll(
         // SAFETY: the caller's contract.
         _ => Several::new(unsafe { slice::from_raw_parts(descriptors, count as usize) }),
     };
-    returned(await_some(now, wanted, limit))
+    await_some(now, wanted, limit)
+}
+
+/// Returns a limit of `poll` or `epoll_wait`, where a negative number is none.
+pub(crate) fn milliseconds_of(limit: c_int) -> Option<Duration> {
+    u64::try_from(limit).ok().map(Duration::from_millis)
+}
+
+/// Returns a limit of `ppoll` or `pselect`.
+///
+/// # Errors
+///
+/// `InvalidInput` for a negative one, or if the nanoseconds are not those of a second.
+fn time_of(limit: &libc::timespec) -> io::Result<Duration> {
+    if limit.tv_sec < 0 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    deadline::duration(limit)
 }
 
 /// Repeats `now`, which looks without waiting, until something is ready or the time is over.
-fn await_some(
+/// Meanwhile it waits until the descriptor that `wanted` returns is readable.
+pub(crate) fn await_some<T: AsRawFd>(
     now: impl Fn() -> io::Result<c_int>,
-    wanted: impl Fn() -> io::Result<Several>,
+    wanted: impl Fn() -> io::Result<T>,
     limit: Option<Duration>,
 ) -> io::Result<c_int> {
     record::point(|| {
@@ -90,9 +154,9 @@ fn await_some(
             return Ok(ready);
         }
         let deadline = limit.and_then(deadline::after);
-        let several = wanted()?;
+        let wanted = wanted()?;
         loop {
-            let is_over = !wait(several.0.as_raw_fd(), Events::READABLE, deadline)?;
+            let is_over = !wait(wanted.as_raw_fd(), Events::READABLE, deadline)?;
             let ready = now()?;
             if ready > 0 || is_over {
                 return Ok(ready);
@@ -175,17 +239,50 @@ pub unsafe extern "C-unwind" fn uthread_select(
     time: *mut libc::timeval,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    let limit = match unsafe { time.as_ref() }.map(limit).transpose() {
-        Ok(limit) => limit,
-        Err(error) => return returned(Err(error)),
-    };
-    let sets = [read, write, except].map(Set);
+    let limit = unsafe { time.as_ref() }.map(limit).transpose();
+    returned(limit.and_then(|limit| select(count, [read, write, except], limit)))
+}
+
+/// Waits for events of descriptors: `pselect(2)`. A cancellation point. With a mask of signals, the
+/// call blocks the thread of the fiber, and is no cancellation point while it waits.
+///
+/// # Safety
+///
+/// The sets, the time and the mask are null or initialized.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn uthread_pselect(
+    count: c_int,
+    read: *mut libc::fd_set,
+    write: *mut libc::fd_set,
+    except: *mut libc::fd_set,
+    time: *const libc::timespec,
+    mask: *const libc::sigset_t,
+) -> c_int {
+    if !mask.is_null() {
+        // SAFETY: the caller's contract.
+        return returned(blocking(|| unsafe {
+            libc::pselect(count, read, write, except, time, mask)
+        }));
+    }
+    // SAFETY: the caller's contract.
+    let limit = unsafe { time.as_ref() }.map(time_of).transpose();
+    returned(limit.and_then(|limit| select(count, [read, write, except], limit)))
+}
+
+/// Waits for events of the descriptors of these sets, which are null or initialized.
+fn select(
+    count: c_int,
+    sets: [*mut libc::fd_set; 3],
+    limit: Option<Duration>,
+) -> io::Result<c_int> {
+    let sets = sets.map(Set);
     let wanted = sets.map(Set::contents);
-    returned(await_some(
+    await_some(
         || look(count, sets, wanted),
         || Several::new(&descriptors(count, wanted)),
         limit,
-    ))
+    )
 }
 
 /// Returns a time of C.

@@ -9,9 +9,9 @@ use uthread::Driver;
 
 const RUN_NOTES: &str = "\
 The threads of the program become fibers: threads, mutexes, condition variables, semaphores and the \
-other objects of pthreads, and calls that wait (reads, writes, sockets, poll, select, sleeps). It \
-must be linked dynamically with glibc. Its first thread stays a thread. A call that is not known may \
-block: the other fibers then go on on another thread.
+other objects of pthreads, and calls that wait (reads, writes, sockets, poll, select, epoll, futexes, \
+children, sleeps). It must be linked dynamically with glibc. Its first thread stays a thread. A call \
+that is not known may block: the other fibers then go on on another thread.
 
 Exit codes:
   those of the program
