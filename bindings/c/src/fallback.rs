@@ -7,13 +7,11 @@
 use std::ffi::c_void;
 use std::io::{self, Read, Write};
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, RawFd};
 use std::slice;
 use std::time::Duration;
 
 use uthread::fs::File;
-use uthread::net::TcpListener;
-use uthread::os::unix::net::UnixListener;
 use uthread::ring::io_uring::opcode;
 use uthread::ring::{self, Events};
 use uthread::thread::Builder;
@@ -238,30 +236,10 @@ impl Call {
         Err(io::Error::from_raw_os_error(libc::ETIME))
     }
 
+    /// Leaves the listener non-blocking, as `accept4` has no flag for a call that does not wait.
     fn accept(self) -> io::Result<i32> {
-        let fd = loop {
-            let accepted = if is_unix(self.0.fd)? {
-                next(ring::accept(&*borrow::<UnixListener>(self.0.fd))).map(OwnedFd::from)
-            } else {
-                next(ring::accept(&*borrow::<TcpListener>(self.0.fd))).map(OwnedFd::from)
-            };
-            match accepted {
-                // The library leaves a socket alone that the program has made non-blocking.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    wait(self.0.fd, Events::READABLE)?;
-                }
-                accepted => break accepted?.into_raw_fd(),
-            }
-        };
-        let call = Call(io_uring_sqe { fd, ..self.0 });
-        if self.0.addr != 0 {
-            // The connection is accepted, whatever this returns.
-            call.getpeername();
-        }
-        if self.0.op_flags & libc::SOCK_NONBLOCK as u32 != 0 {
-            call.set_nonblocking();
-        }
-        Ok(fd)
+        outcome(self.set_nonblocking())?;
+        self.retry(Events::READABLE, Call::accept_now)
     }
 
     /// Returns `true` for a pipe, a socket, a device such as a terminal, or what is no file, such
@@ -329,11 +307,11 @@ calls! {
     recvmsg: |entry| libc::recvmsg(entry.fd, entry.addr as *mut _, entry.op_flags as i32 | libc::MSG_DONTWAIT);
     sendmsg: |entry| libc::sendmsg(
         entry.fd, entry.addr as *const _, entry.op_flags as i32 | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
-    getpeername: |entry| libc::getpeername(entry.fd, entry.addr as *mut _, entry.off as *mut _);
     get_flags: |entry| libc::fcntl(entry.fd, libc::F_GETFL);
     set_flags: |entry| libc::fcntl(entry.fd, libc::F_SETFL, entry.op_flags);
     set_nonblocking: |entry| libc::ioctl(entry.fd, libc::FIONBIO, &raw const ON);
     set_blocking: |entry| libc::ioctl(entry.fd, libc::FIONBIO, &raw const OFF);
+    accept_now: |entry| libc::accept4(entry.fd, entry.addr as *mut _, entry.off as *mut _, entry.op_flags as i32);
     connect_now: |entry| libc::connect(entry.fd, entry.addr as *const _, entry.off as libc::socklen_t);
     read_now: |entry| libc::preadv2(entry.fd, &vector(&entry), 1, -1, libc::RWF_NOWAIT);
     write_now: |entry| libc::pwritev2(entry.fd, &vector(&entry), 1, -1, libc::RWF_NOWAIT);

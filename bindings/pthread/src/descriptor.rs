@@ -3,9 +3,11 @@
 use std::cell::Cell;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::{BorrowedFd, FromRawFd, RawFd};
+use std::ops::Deref;
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, RawFd};
 use std::time::Instant;
 
+use uthread::fs::File;
 use uthread::ring::{self, Events};
 
 use crate::errno::outcome;
@@ -94,11 +96,33 @@ pub(crate) fn is_nonblocking(fd: RawFd) -> bool {
     flags >= 0 && flags & libc::O_NONBLOCK != 0
 }
 
-/// Returns a type of the library for a descriptor of the program.
-#[allow(unsafe_code, reason = "a descriptor of the program")]
-pub(crate) fn borrow<T: FromRawFd>(fd: RawFd) -> ManuallyDrop<T> {
-    // SAFETY: the program keeps the descriptor open during the call; nothing closes it here.
-    ManuallyDrop::new(unsafe { T::from_raw_fd(fd) })
+/// A file of the program as one of the library, which does not close it.
+pub(crate) struct Lent(ManuallyDrop<File>);
+
+impl Lent {
+    #[allow(unsafe_code, reason = "a descriptor of the program")]
+    pub(crate) fn new(fd: RawFd) -> Lent {
+        // SAFETY: the program keeps the descriptor open during the call; nothing closes it here.
+        Lent(ManuallyDrop::new(unsafe { File::from_raw_fd(fd) }))
+    }
+}
+
+impl Deref for Lent {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+/// Frees what the library keeps about the file.
+impl Drop for Lent {
+    #[allow(unsafe_code, reason = "a descriptor of the program")]
+    fn drop(&mut self) {
+        // SAFETY: nothing uses it afterwards.
+        let file = unsafe { ManuallyDrop::take(&mut self.0) };
+        let _ = file.into_raw_fd();
+    }
 }
 
 /// Makes a socket non-blocking, or blocking.

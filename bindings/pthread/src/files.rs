@@ -6,11 +6,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::slice;
 
-use uthread::fs::File;
 use uthread::os::unix::fs::FileExt;
 use uthread::ring::Events;
 
-use crate::descriptor::{borrow, for_ever, retry, wait};
+use crate::descriptor::{Lent, for_ever, retry, wait};
 use crate::errno::{outcome, returned};
 use crate::record;
 
@@ -108,7 +107,7 @@ pub unsafe extern "C-unwind" fn uthread_read(
         || {
             // SAFETY: the caller's contract.
             let memory = unsafe { memory(buffer, length) };
-            (&*borrow::<File>(fd)).read(memory)
+            (&*Lent::new(fd)).read(memory)
         },
     )
 }
@@ -139,7 +138,7 @@ pub unsafe extern "C-unwind" fn uthread_write(
         || {
             // SAFETY: the caller's contract.
             let bytes = unsafe { bytes(buffer, length) };
-            (&*borrow::<File>(fd)).write(bytes)
+            (&*Lent::new(fd)).write(bytes)
         },
     )
 }
@@ -161,7 +160,7 @@ pub unsafe extern "C-unwind" fn uthread_pread(
     let memory = unsafe { memory(buffer, length) };
     let read = record::point(|| {
         let offset = u64::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
-        borrow::<File>(fd).read_at(memory, offset)
+        Lent::new(fd).read_at(memory, offset)
     });
     returned(read.map(|count| count as isize))
 }
@@ -183,7 +182,7 @@ pub unsafe extern "C-unwind" fn uthread_pwrite(
     let bytes = unsafe { bytes(buffer, length) };
     let written = record::point(|| {
         let offset = u64::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
-        borrow::<File>(fd).write_at(bytes, offset)
+        Lent::new(fd).write_at(bytes, offset)
     });
     returned(written.map(|count| count as isize))
 }
@@ -192,14 +191,14 @@ pub unsafe extern "C-unwind" fn uthread_pwrite(
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn uthread_fsync(fd: c_int) -> c_int {
-    returned(record::point(|| borrow::<File>(fd).sync_all()).map(|()| 0))
+    returned(record::point(|| Lent::new(fd).sync_all()).map(|()| 0))
 }
 
 /// Waits until the data that was written is on the disk: `fdatasync(2)`. A cancellation point.
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn uthread_fdatasync(fd: c_int) -> c_int {
-    returned(record::point(|| borrow::<File>(fd).sync_data()).map(|()| 0))
+    returned(record::point(|| Lent::new(fd).sync_data()).map(|()| 0))
 }
 
 /// Closes a descriptor: `close(2)`.

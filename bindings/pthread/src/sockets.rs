@@ -3,13 +3,13 @@
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use uthread::net::{TcpListener, UnixListener};
 use uthread::ring::Events;
 
-use crate::descriptor::{self, borrow, for_ever, is_nonblocking, retry, set_nonblocking};
+use crate::descriptor::{self, for_ever, is_nonblocking, retry, set_nonblocking};
 use crate::errno::{outcome, returned};
 use crate::{deadline, record, sleep};
 
@@ -252,41 +252,39 @@ pub unsafe extern "C-unwind" fn uthread_accept4(
     address_length: *mut libc::socklen_t,
     flags: c_int,
 ) -> c_int {
-    let accepted = match accept(fd, flags) {
-        Ok(accepted) => accepted,
-        error => return returned(error),
+    let accepted = retry(
+        fd,
+        Events::READABLE,
+        || timeout(fd, libc::SO_RCVTIMEO),
+        || {
+            let turn = &ACCEPTING[fd as usize % ACCEPTING.len()];
+            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            if would_wait(fd) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            // SAFETY: the caller's contract.
+            outcome(unsafe { libc::accept4(fd, address, address_length, flags) })
+        },
+    );
+    returned(accepted)
+}
+
+/// Held from the check that a listener, by its number, has a connection until it is accepted, as no
+/// flag keeps `accept4(2)` from waiting. As many as hold up few threads that accept from different
+/// listeners.
+static ACCEPTING: [Mutex<()>; 16] = [const { Mutex::new(()) }; 16];
+
+/// Returns `true` if accepting would wait for a connection. What is no listener is an error at once.
+#[allow(unsafe_code, reason = "a system call")]
+fn would_wait(fd: RawFd) -> bool {
+    let mut listener = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
     };
-    if !address.is_null() {
-        // The connection is accepted, whatever this returns.
-        // SAFETY: the caller's contract.
-        unsafe { libc::getpeername(accepted, address, address_length) };
-    }
-    accepted
-}
-
-fn accept(fd: RawFd, flags: c_int) -> io::Result<RawFd> {
-    let accepted: OwnedFd = record::point(|| {
-        Ok(if option(fd, libc::SO_DOMAIN)? == libc::AF_UNIX {
-            borrow::<UnixListener>(fd).accept()?.0.into()
-        } else {
-            borrow::<TcpListener>(fd).accept()?.0.into()
-        })
-    })?;
-    let accepted = accepted.into_raw_fd();
-    if flags & libc::SOCK_CLOEXEC == 0 {
-        inherit(accepted);
-    }
-    if flags & libc::SOCK_NONBLOCK != 0 {
-        set_nonblocking(accepted, true)?;
-    }
-    Ok(accepted)
-}
-
-/// Lets programs that the process starts have a descriptor, as `accept(2)` does.
-#[allow(unsafe_code, reason = "a system call that std has no function for")]
-fn inherit(fd: RawFd) {
-    // SAFETY: the call takes no memory.
-    unsafe { libc::fcntl(fd, libc::F_SETFD, 0) };
+    // SAFETY: the structure lives until the call has returned.
+    let ready = unsafe { libc::poll(&raw mut listener, 1, 0) };
+    ready == 0 && option(fd, libc::SO_ACCEPTCONN).is_ok_and(|accepts| accepts != 0)
 }
 
 /// Connects a socket: `connect(2)`. A cancellation point. The socket is non-blocking meanwhile.

@@ -625,6 +625,37 @@ static void a_thread_serves_each_connection(void) {
     CHECK(close(fd) == 0);
 }
 
+static void *serve_each(void *listener) {
+    for (;;) {
+        int fd = accept((int)(intptr_t)listener, NULL, NULL);
+        CHECK(fd >= 0);
+        echo((void *)(intptr_t)fd);
+    }
+}
+
+static void threads_share_a_listener(void) {
+    enum { CLIENTS = 50, SERVERS = 5 };
+    pthread_t clients[CLIENTS], servers[SERVERS];
+    int listener = listen_somewhere();
+    for (int number = 0; number < SERVERS; number++)
+        servers[number] = start(serve_each, (void *)(intptr_t)listener);
+    for (int number = 0; number < CLIENTS; number++)
+        clients[number] = start(ask, NULL);
+    for (int number = 0; number < CLIENTS; number++)
+        result_of(clients[number]);
+    for (int number = 0; number < SERVERS; number++) {
+        CHECK(pthread_cancel(servers[number]) == 0);
+        CHECK(result_of(servers[number]) == PTHREAD_CANCELED);
+    }
+    struct timeval soon = {0, 5000};
+    CHECK(setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon) == 0);
+    CHECK(accept(listener, NULL, NULL) == -1 && errno == EAGAIN);
+    CHECK((fcntl(listener, F_GETFL) & O_NONBLOCK) == 0 && close(listener) == 0);
+    CHECK(accept(listener, NULL, NULL) == -1 && errno == EBADF);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    CHECK(accept(fd, NULL, NULL) == -1 && errno == EOPNOTSUPP && close(fd) == 0);
+}
+
 static void *write_late(void *argument) {
     usleep(20000);
     CHECK(write((int)(intptr_t)argument, "x", 1) == 1);
@@ -750,8 +781,9 @@ int main(void) {
     threads_end_and_are_joined();
     cancelled_threads_clean_up();
     a_thread_serves_each_connection();
+    threads_share_a_listener();
     calls_wait_and_report();
     /* The process waits for the last thread. */
-    start(end_last, NULL);
+    CHECK(pthread_detach(start(end_last, NULL)) == 0);
     pthread_exit(NULL);
 }

@@ -59,10 +59,17 @@ impl<S: Inner> Socket<S> {
         let (fd, settings) = (socket.inner.as_fd(), &socket.settings);
         // A socket without such an option has no timeout; a timeout that was read is never zero.
         let timeout = |id| sockopt::socket_timeout(fd, id).unwrap_or(None);
-        let _ = settings.set_read_timeout(timeout(Timeout::Recv));
-        let _ = settings.set_write_timeout(timeout(Timeout::Send));
+        // What differs from the settings of a new socket, which allocate nothing.
+        if let timeout @ Some(_) = timeout(Timeout::Recv) {
+            let _ = settings.set_read_timeout(timeout);
+        }
+        if let timeout @ Some(_) = timeout(Timeout::Send) {
+            let _ = settings.set_write_timeout(timeout);
+        }
         let flags = rustix::fs::fcntl_getfl(fd);
-        settings.set_nonblocking(flags.is_ok_and(|flags| flags.contains(OFlags::NONBLOCK)));
+        if flags.is_ok_and(|flags| flags.contains(OFlags::NONBLOCK)) {
+            settings.set_nonblocking(true);
+        }
         socket
     }
 
