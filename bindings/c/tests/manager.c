@@ -171,7 +171,7 @@ static void refused_requests_tell_why(void) {
 static void a_read_that_waits_is_cancelled(void) {
     int ends[2];
     CHECK(pipe(ends) == 0);
-    char byte;
+    char byte = 0;
     struct io_uring_sqe read = entry_of(IORING_OP_READ, ends[0], &byte, 1);
     read.off = -1;
     struct waiter waiter;

@@ -16,10 +16,10 @@ fn libraries() -> PathBuf {
     own.parent().unwrap().to_owned()
 }
 
-fn compile(folder: &Path) -> PathBuf {
+fn compile(compiler: &str, folder: &Path) -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = folder.join("manager");
-    let status = Command::new("cc")
+    let program = folder.join(compiler);
+    let status = Command::new(compiler)
         .args([
             "-std=gnu11",
             "-O1",
@@ -50,14 +50,20 @@ fn compile(folder: &Path) -> PathBuf {
 #[test]
 fn programs_in_c_pass_on_each_driver() {
     let folder = tempfile::tempdir().unwrap();
-    let program = compile(folder.path());
-    for arguments in [&["1"][..], &["2"], &["polling", POLLING_ROUNDS]] {
-        let status = Command::new(&program).args(arguments).status().unwrap();
-        match status.code() {
-            Some(SKIPPED) if arguments != ["2"] => {
-                eprintln!("not checked: the kernel refuses the ring of {arguments:?}");
+    for compiler in ["cc", "clang"] {
+        if compiler != "cc" && Command::new(compiler).arg("--version").output().is_err() {
+            eprintln!("not checked: there is no {compiler}");
+            continue;
+        }
+        let program = compile(compiler, folder.path());
+        for arguments in [&["1"][..], &["2"], &["polling", POLLING_ROUNDS]] {
+            let status = Command::new(&program).args(arguments).status().unwrap();
+            match status.code() {
+                Some(SKIPPED) if arguments != ["2"] => {
+                    eprintln!("not checked: the kernel refuses the ring of {arguments:?}");
+                }
+                code => assert_eq!(code, Some(0), "{compiler}, {arguments:?}"),
             }
-            code => assert_eq!(code, Some(0), "{arguments:?}"),
         }
     }
 }
@@ -65,7 +71,7 @@ fn programs_in_c_pass_on_each_driver() {
 #[test]
 fn the_environment_changes_no_manager() {
     let folder = tempfile::tempdir().unwrap();
-    let program = compile(folder.path());
+    let program = compile("cc", folder.path());
     let variables = [
         ("UTHREAD_LEAN", "1"),
         ("UTHREAD_DRIVER", "threads"),

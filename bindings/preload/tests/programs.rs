@@ -59,12 +59,12 @@ fn check_in_all_places(compiler: &str, source: &str) {
 
 #[test]
 fn a_program_in_c_runs_on_fibers() {
-    check_in_all_places("gcc", "pthread/tests/threads.c");
+    check_in_all_places("cc", "pthread/tests/threads.c");
 }
 
 #[test]
 fn what_processes_share_and_the_size_of_a_stack_are_those_of_glibc() {
-    check_in_all_places("gcc", "preload/tests/native.c");
+    check_in_all_places("cc", "preload/tests/native.c");
 }
 
 /// In each kind of call that waits, there are more threads of the program than of the system.
@@ -75,11 +75,11 @@ fn calls_that_wait_keep_no_thread_of_the_system() {
 
 #[test]
 fn a_program_in_cpp_runs_on_fibers() {
-    if Command::new("g++").arg("--version").output().is_err() {
-        eprintln!("not checked: there is no g++");
+    if Command::new("c++").arg("--version").output().is_err() {
+        eprintln!("not checked: there is no c++");
         return;
     }
-    check_in_all_places("g++", "pthread/tests/destructors.cpp");
+    check_in_all_places("c++", "pthread/tests/destructors.cpp");
 }
 
 #[test]

@@ -4,15 +4,15 @@ mod compiled;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, thread};
+use std::{env, fs, thread};
 
 use compiled::{Server, assert_passed, check_echo};
 
-/// A compiler and the program that it compiles.
+/// A compiler and the program that it compiles. Only the first is needed.
 const PROGRAMS: [(&str, &str); 4] = [
-    ("gcc", "tests/threads.c"),
+    ("cc", "tests/threads.c"),
     ("clang", "tests/threads.c"),
-    ("g++", "tests/destructors.cpp"),
+    ("c++", "tests/destructors.cpp"),
     ("clang++", "tests/destructors.cpp"),
 ];
 
@@ -24,6 +24,17 @@ const PLACES: [(&str, &str); 6] = [
     ("epoll", "2"),
     ("epoll", "4"),
     ("threads", "2"),
+];
+
+const SANITIZER: &str = "-fsanitize=address";
+
+/// What the address sanitizer reports of each fault of `faults.c`.
+const FAULTS: [&str; 5] = [
+    "heap-use-after-free",
+    "heap-buffer-overflow",
+    "stack-buffer-overflow",
+    "stack-use-after-return",
+    "detected memory leaks",
 ];
 
 /// Arguments that make a program one for fibers.
@@ -53,11 +64,41 @@ fn compile(compiler: &str, source: &str, more: &[String], folder: &Path) -> Opti
         .arg(&program)
         .arg(source)
         .args(more)
-        .output()
-        .ok()?;
+        .output();
+    let Ok(output) = output else {
+        assert_ne!(compiler, "cc", "there is no C compiler");
+        eprintln!("not checked: there is no {compiler}");
+        return None;
+    };
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{compiler}: {errors}");
     Some(program)
+}
+
+/// Returns `true` if a compiler has the runtime of the address sanitizer, which may be a package of
+/// its own.
+fn has_sanitizer(compiler: &str, folder: &Path) -> bool {
+    let source = folder.join("empty.c");
+    fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let output = Command::new(compiler)
+        .args([SANITIZER, "-o"])
+        .arg(folder.join("empty"))
+        .arg(source)
+        .output();
+    let has = output.is_ok_and(|output| output.status.success());
+    if !has {
+        eprintln!("not checked: {compiler} has no address sanitizer");
+    }
+    has
+}
+
+/// Returns a run under the address sanitizer, with all that it can find.
+fn sanitized(program: &Path, (driver, workers): (&str, &str)) -> Command {
+    let mut command = Command::new(program);
+    command.env("ASAN_OPTIONS", "detect_stack_use_after_return=1");
+    command.env("UTHREAD_DRIVER", driver);
+    command.env("UTHREAD_WORKERS", workers);
+    command
 }
 
 #[test]
@@ -65,7 +106,6 @@ fn programs_for_pthreads_pass_as_they_are_and_on_fibers() {
     let folder = tempfile::tempdir().unwrap();
     for (compiler, source) in PROGRAMS {
         let Some(native) = compile(compiler, source, &[], folder.path()) else {
-            eprintln!("not checked: there is no {compiler}");
             continue;
         };
         let output = Command::new(native).output().unwrap();
@@ -79,6 +119,33 @@ fn programs_for_pthreads_pass_as_they_are_and_on_fibers() {
                 .unwrap();
             let what = format!("{source} by {compiler}, on {driver} with {workers} workers");
             assert_passed(&output, &what);
+        }
+    }
+}
+
+#[test]
+fn the_address_sanitizer_finds_faults_in_fibers_and_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = [for_fibers(), vec![SANITIZER.into()]].concat();
+    for (compiler, source) in PROGRAMS {
+        if !has_sanitizer(compiler, folder.path()) {
+            continue;
+        }
+        let program = compile(compiler, source, &arguments, folder.path()).unwrap();
+        for place in [PLACES[1], PLACES[2], PLACES[5]] {
+            let output = sanitized(&program, place).output().unwrap();
+            assert_passed(&output, &format!("{source} by {compiler}, {place:?}"));
+        }
+        if source.ends_with(".cpp") {
+            continue;
+        }
+        let faults = compile(compiler, "tests/faults.c", &arguments, folder.path()).unwrap();
+        for (number, expected) in FAULTS.iter().enumerate() {
+            let mut run = sanitized(&faults, PLACES[3]);
+            let output = run.arg(number.to_string()).output().unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            let is_found = !output.status.success() && errors.contains(expected);
+            assert!(is_found, "{expected} by {compiler}: {errors}");
         }
     }
 }
