@@ -4,10 +4,10 @@
 //! A copy is used only of a fiber that was suspended then and has not run since: its last switch was
 //! completed before the stack was copied, and is still the last one when the process has stopped.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 
-use uthread::root::{Layout, Reason};
+use uthread::root::{Awaited, Layout, Reason};
 
 use crate::memory::{Piece, word};
 use crate::snapshot::{Copied, Identity, Snapshot, left_off};
@@ -19,6 +19,8 @@ pub(crate) struct Ahead {
     /// What each had then; `None` of those whose stacks may have changed while they were copied.
     marks: Vec<Option<Mark>>,
     by_address: HashMap<u64, usize>,
+    /// What they wait for.
+    pub(crate) awaited: HashSet<Awaited>,
     /// Where the next fiber probably is, as the lists have mostly the same order.
     next: usize,
 }
@@ -65,6 +67,7 @@ impl Ahead {
         Ahead {
             by_address: addresses.zip(0..).collect(),
             marks: copies.iter().map(mark).collect(),
+            awaited: copies.iter().filter_map(|copy| copy.awaited).collect(),
             next: 0,
             copies,
         }
@@ -119,6 +122,8 @@ mod tests {
             identity: Identity::default(),
             running: None,
             stack: Piece::new(0x8000, 0x1000),
+            awaited: None,
+            value: None,
             suspended_for: None,
             is_settled,
         };

@@ -1,11 +1,13 @@
 //! Reads the fibers of a process.
 
+use std::mem;
 use std::rc::Rc;
 
 use anyhow::Result;
 use uthread::root::Layout;
 
 use crate::ahead::Ahead;
+use crate::awaited::{self, Referred};
 use crate::controls::{Controls, references};
 use crate::interrupted::interrupted;
 use crate::memory::{Memory, PAGE, Piece, Registers, read_one, word};
@@ -39,6 +41,7 @@ pub(crate) fn take(memory: &dyn Memory, modules: &Modules, ahead: Ahead) -> Resu
         let before = before.map(|registers| (id, registers));
         taken.threads.extend(before);
     }
+    let mut awaited = mem::take(&mut taken.ahead.awaited);
     for root in &roots::find(memory, modules)? {
         let mut lists = Vec::new();
         for worker in root.workers(memory)?.0 {
@@ -74,8 +77,12 @@ pub(crate) fn take(memory: &dyn Memory, modules: &Modules, ahead: Ahead) -> Resu
             let unknown: Vec<_> = unknown
                 .map(|(address, _)| controls.piece(*address))
                 .collect();
+            let stacks = reader.stacks(&unknown);
+            awaited.extend(unknown.iter().zip(&stacks).filter_map(|(control, stack)| {
+                awaited::of_stack(stack, control.word(layout.top)?, layout)
+            }));
             taken.lists.push(TakenList {
-                stacks: reader.stacks(&unknown),
+                stacks,
                 identities: reader.identities(&unknown),
                 layout,
                 runtime,
@@ -86,6 +93,7 @@ pub(crate) fn take(memory: &dyn Memory, modules: &Modules, ahead: Ahead) -> Resu
             });
         }
     }
+    taken.referred = Referred::copy(memory, &awaited, &taken.threads);
     Ok(taken)
 }
 

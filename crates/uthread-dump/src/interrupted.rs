@@ -34,8 +34,8 @@ pub(crate) fn interrupted(memory: &dyn Memory, stack_pointer: u64) -> Option<Reg
     })
 }
 
-/// Reads the used part of a stack, as far as it can be read.
-fn used(memory: &dyn Memory, stack_pointer: u64) -> Option<Piece> {
+/// Reads the used part of a stack, as far as it can be read, and not all of a deep one.
+pub(crate) fn used(memory: &dyn Memory, stack_pointer: u64) -> Option<Piece> {
     let first = stack_pointer - stack_pointer % PAGE;
     let pages = (0..PAGES_MAX).map(|page| first.checked_add(page * PAGE));
     let pages: Option<Vec<_>> = pages.collect();

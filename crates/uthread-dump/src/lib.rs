@@ -23,6 +23,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod ahead;
+mod awaited;
 mod controls;
 mod core_file;
 mod descriptors;
@@ -53,7 +54,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-pub use model::{Frame, State};
+pub use model::{Frame, State, WaitsFor};
 pub use recording::trace;
 pub use report::{Group, Member, Report};
 pub use sample::{Activity, Counts, Sample, Site, States, Worker};

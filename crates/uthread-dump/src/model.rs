@@ -21,12 +21,24 @@ pub enum State {
     Parked,
     /// It waits for an operation of the kernel.
     Operation,
+    /// It was spawned as a dedicated fiber, and has a thread of its own.
+    Dedicated,
     /// It has run beside its worker, and waits to return to it.
     Alone,
     /// It never runs again: its runtime was dropped.
     Abandoned,
     /// What its memory says makes no sense.
     Unknown,
+}
+
+/// The fiber for which a fiber waits, by its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", content = "fiber")]
+pub enum WaitsFor {
+    /// It waits for a lock that this fiber holds.
+    Lock(u64),
+    /// It waits for the end of this fiber.
+    End(u64),
 }
 
 /// A function of a backtrace.
@@ -72,6 +84,15 @@ impl Display for Site {
     }
 }
 
+impl Display for WaitsFor {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            WaitsFor::Lock(holder) => write!(out, "a lock of fiber {holder}"),
+            WaitsFor::End(joined) => write!(out, "the end of fiber {joined}"),
+        }
+    }
+}
+
 impl Display for State {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -80,6 +101,7 @@ impl Display for State {
             State::New => write!(out, "not begun"),
             State::Parked => write!(out, "parked"),
             State::Operation => write!(out, "waiting for an operation"),
+            State::Dedicated => write!(out, "on a thread of its own"),
             State::Alone => write!(out, "returning to a worker"),
             State::Abandoned => write!(out, "abandoned"),
             State::Unknown => write!(out, "in an unknown state"),

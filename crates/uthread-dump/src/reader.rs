@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use uthread::root::Awaited;
+
+use crate::awaited::Referred;
 use crate::controls::suspended;
 use crate::memory::{Memory, Piece, Registers, read_one};
 use crate::model::{Site, State};
@@ -21,6 +24,7 @@ const SAVED_BYTES: u64 = 24;
 
 /// A fiber.
 pub(crate) struct Fiber {
+    pub(crate) address: u64,
     pub(crate) id: u64,
     pub(crate) identity: Identity,
     pub(crate) spawn_site: Option<Site>,
@@ -30,6 +34,8 @@ pub(crate) struct Fiber {
     pub(crate) state: State,
     /// The number of the descriptor whose operation it waits for, if it has one.
     pub(crate) descriptor: Option<i32>,
+    /// What it waits for, if that is known, with the value that this refers to.
+    pub(crate) awaited: Option<(Awaited, u32)>,
     /// Where it left off. `None` if it has not begun, or if that cannot be found.
     pub(crate) registers: Option<Registers>,
     pub(crate) stack: Piece,
@@ -37,6 +43,21 @@ pub(crate) struct Fiber {
     pub(crate) stack_bytes: u64,
     /// The least time since it ran last, if that is known.
     pub(crate) suspended_for: Option<Duration>,
+}
+
+impl Fiber {
+    /// Puts the thread of a dedicated fiber in place of the fiber that waits for that, and returns
+    /// its id.
+    pub(crate) fn become_dedicated(&mut self, referred: &mut Referred) -> Option<i32> {
+        let Some((Awaited::Thread(_), id)) = self.awaited else {
+            return None;
+        };
+        let id = id.cast_signed();
+        let (registers, stack) = referred.take_thread(id)?;
+        (self.state, self.suspended_for) = (State::Dedicated, None);
+        (self.registers, self.stack) = (Some(registers), stack);
+        Some(id)
+    }
 }
 
 /// Finds out what the copies say. Reads nothing but constants and code, so that the process may run
@@ -72,6 +93,7 @@ impl Reader<'_> {
             None if state == State::New => None,
             None => self.saved(&copy.stack, left_off),
         };
+        let awaited = copy.awaited.filter(|_| state == State::Parked);
         let descriptor = match state {
             State::Operation => copy.control.half(layout.descriptor),
             _ => None,
@@ -80,6 +102,7 @@ impl Reader<'_> {
         let stack_bytes = registers.map_or(0, |at| top.saturating_sub(at.stack));
         let site = copy.control.word(layout.spawn_site).unwrap_or(0);
         Fiber {
+            address: copy.control.address,
             id: copy.control.word(layout.id).unwrap_or(0),
             identity: copy.identity,
             spawn_site: self.site(site),
@@ -87,6 +110,7 @@ impl Reader<'_> {
             worker: copy.control.half(layout.home).unwrap_or(0),
             state,
             descriptor: descriptor.and_then(|number| number.try_into().ok()),
+            awaited: awaited.map(|awaited| (awaited, copy.value.unwrap_or(0))),
             registers,
             stack: copy.stack,
             stack_bytes,

@@ -6,10 +6,11 @@ use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
+use uthread::root::Awaited;
 
 use crate::descriptors;
 use crate::memory::Memory;
-use crate::model::{Frame, State};
+use crate::model::{Frame, State, WaitsFor};
 use crate::modules::{Backtrace, Cache, Modules};
 use crate::origins::Origins;
 use crate::reader::{Fiber, Reader};
@@ -69,6 +70,10 @@ pub struct Member {
     /// `tcp 127.0.0.1:80 (listening)` or `tcp 127.0.0.1:80 -> 127.0.0.1:54321`. `None` in a core
     /// file, and if it is closed meanwhile.
     pub target: Option<String>,
+    /// The fiber that it waits for, if that is known.
+    pub waits_for: Option<WaitsFor>,
+    /// The id of its thread, if it is dedicated.
+    pub thread: Option<i32>,
     /// Number of bytes of its stack in use.
     pub stack_bytes: u64,
     /// The least time for which it has been suspended, at most 10 ms and a sixth too short; in JSON
@@ -83,8 +88,24 @@ impl Report {
         let mut reader = Reader::new(memory, modules);
         let mut cache = Cache::default();
         let mut groups: HashMap<(State, Backtrace), Vec<Member>> = HashMap::new();
-        for copy in copied.fibers {
-            let fiber = reader.read(copy);
+        let mut referred = copied.referred;
+        let fibers = copied.fibers.into_iter().map(|copy| reader.read(copy));
+        let fibers: Vec<_> = fibers.collect();
+        let by_bits = fibers
+            .iter()
+            .map(|fiber| (Awaited::bits_of(fiber.address), fiber.id));
+        let by_bits: HashMap<_, _> = by_bits.collect();
+        for mut fiber in fibers {
+            let thread = fiber.become_dedicated(&mut referred);
+            let waits_for = match fiber.awaited {
+                Some((Awaited::Lock(_), state)) => {
+                    let holder = Awaited::holder_bits(state);
+                    let holder = holder.and_then(|bits| by_bits.get(&bits));
+                    holder.copied().map(WaitsFor::Lock)
+                }
+                Some((Awaited::End(id), _)) => Some(WaitsFor::End(id)),
+                _ => None,
+            };
             let backtrace = match fiber.registers {
                 Some(registers) => modules.unwind(registers, &fiber.stack, &mut cache),
                 None => Backtrace {
@@ -93,7 +114,11 @@ impl Report {
                 },
             };
             let group = groups.entry((fiber.state, backtrace)).or_default();
-            group.push(Member::of(fiber));
+            group.push(Member {
+                waits_for,
+                thread,
+                ..Member::of(fiber)
+            });
         }
         let mut groups: Vec<_> = groups
             .into_iter()
@@ -232,6 +257,8 @@ impl Member {
             worker: fiber.worker,
             descriptor: fiber.descriptor,
             target: None,
+            waits_for: None,
+            thread: None,
             stack_bytes: fiber.stack_bytes,
             suspended_for: fiber.suspended_for,
         }
@@ -277,6 +304,10 @@ impl Display for Group {
         self.examples(out, "in the scope of fiber", |fiber| {
             Some(fiber.scope_of?.to_string())
         })?;
+        self.examples(out, "waiting for", |fiber| {
+            Some(fiber.waits_for?.to_string())
+        })?;
+        self.examples(out, "thread", |fiber| Some(fiber.thread?.to_string()))?;
         self.descriptors(out)?;
         for frame in &self.frames {
             write!(out, "    {}", frame.function)?;

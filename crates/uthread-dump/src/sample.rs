@@ -156,7 +156,8 @@ impl States {
             State::Operation => &mut self.operation,
             State::New => &mut self.new,
             State::Abandoned => &mut self.abandoned,
-            State::Unknown => return None,
+            // Only a dump tells dedicated fibers from parked ones.
+            State::Unknown | State::Dedicated => return None,
         };
         *number += 1;
         Some(())

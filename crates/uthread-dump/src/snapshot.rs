@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use uthread::root::Layout;
+use uthread::root::{Awaited, Layout};
 
+use crate::awaited::Referred;
 use crate::memory::{Piece, Registers, word};
 
 /// The fibers of a process, copied.
 #[derive(Default)]
 pub(crate) struct Copied {
     pub(crate) fibers: Vec<Snapshot>,
+    /// The words and threads to which these refer.
+    pub(crate) referred: Referred,
     /// Number of workers by runtime.
     pub(crate) workers: Vec<(u64, usize)>,
     /// Why some fibers are missing or incomplete.
@@ -26,6 +29,9 @@ pub(crate) struct Snapshot {
     pub(crate) running: Option<(i32, Registers)>,
     /// The part of its stack that it uses, up to the top.
     pub(crate) stack: Piece,
+    /// What it waits for while it is parked, if that is known, with the value that this refers to.
+    pub(crate) awaited: Option<Awaited>,
+    pub(crate) value: Option<u32>,
     /// The least time since it ran last, if that is known.
     pub(crate) suspended_for: Option<Duration>,
     /// `true` if its last switch was completed before it was copied.

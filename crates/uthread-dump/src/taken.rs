@@ -6,6 +6,7 @@ use std::rc::Rc;
 use uthread::root::Layout;
 
 use crate::ahead::Ahead;
+use crate::awaited::{self, Referred};
 use crate::controls::Controls;
 use crate::history::History;
 use crate::memory::{Piece, Registers};
@@ -19,6 +20,8 @@ pub(crate) struct Taken {
     pub(crate) lists: Vec<TakenList>,
     /// The stacks on which threads are, with the addresses at which these are.
     pub(crate) running: Vec<(u64, Piece)>,
+    /// What the parked fibers wait for refers to these.
+    pub(crate) referred: Referred,
     /// Number of workers by runtime.
     workers: Vec<(u64, usize)>,
     /// Why some fibers are missing or incomplete.
@@ -46,6 +49,7 @@ impl Taken {
             ahead,
             lists: Vec::new(),
             running: Vec::new(),
+            referred: Referred::default(),
             workers: Vec::new(),
             problems: Vec::new(),
         }
@@ -66,6 +70,7 @@ impl Taken {
     pub(crate) fn finish(mut self) -> Copied {
         let mut copied = Copied {
             fibers: Vec::new(),
+            referred: self.referred,
             workers: self.workers,
             problems: self.problems,
         };
@@ -74,7 +79,7 @@ impl Taken {
                 &mut self.ahead,
                 &self.threads,
                 &mut self.running,
-                &mut copied.fibers,
+                &mut copied,
             );
             if lost > 0 {
                 let problem = format!("{lost} fibers start or end right now, and are missing");
@@ -92,7 +97,7 @@ impl TakenList {
         ahead: &mut Ahead,
         threads: &[(i32, Registers)],
         stacks: &mut Vec<(u64, Piece)>,
-        fibers: &mut Vec<Snapshot>,
+        copied: &mut Copied,
     ) -> usize {
         let mut lost = 0;
         let mut others = self.stacks.into_iter().zip(self.identities);
@@ -119,7 +124,10 @@ impl TakenList {
             });
             let last_switch = control.half(self.layout.last_switch).unwrap_or(0);
             let since = self.history.since(last_switch);
-            fibers.push(Snapshot {
+            let awaited = awaited::of_stack(&stack, top, self.layout);
+            copied.fibers.push(Snapshot {
+                awaited,
+                value: awaited.and_then(|awaited| copied.referred.value(awaited)),
                 suspended_for: since.filter(|_| running.is_none()),
                 is_settled: self.history.has_completed(last_switch),
                 layout: self.layout,

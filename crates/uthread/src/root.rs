@@ -2,8 +2,8 @@
 //!
 //! The root lies in a section of its own, which has a name also in a stripped program. It leads to
 //! the workers, and each of them to the list of the fibers that it has started, which the reactor
-//! keeps anyway, and to its counters. For a fiber, only why it leaves its stack is recorded, and the
-//! number of the descriptor that it waits for. The root also says where the fields of a fiber and of
+//! keeps anyway, and to its counters. For a fiber, only why it leaves its stack is recorded, the number
+//! of the descriptor that it waits for, and the lock or the fiber. The root also says where the fields of a fiber and of
 //! a worker are, so that a debugger need not be of the same build.
 //!
 //! ```text
@@ -30,7 +30,7 @@ pub const SECTION: &str = "uthread_root";
 pub const MAGIC: [u8; 8] = *b"uthread\0";
 
 /// The version of what follows, including the meaning of each field. The script for gdb has it, too.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Where a debugger begins.
 ///
@@ -127,6 +127,9 @@ pub struct Layout {
     pub scope: u32,
     /// In a scope: the id of the fiber that has made it, a `u64`; zero if a thread has.
     pub scope_parent: u32,
+    /// In the top of a stack: what the fiber waits for while it is parked, a `u64` that
+    /// [`Awaited::of_word`] explains.
+    pub awaited: u32,
     /// The size of a fiber's fields.
     pub fiber_bytes: u32,
 }
@@ -158,6 +161,7 @@ impl Layout {
             descriptor: next(),
             scope: next(),
             scope_parent: next(),
+            awaited: next(),
             fiber_bytes: next(),
         }
     }
@@ -246,6 +250,83 @@ pub enum Reason {
     Alone = 3,
     /// It is never resumed.
     Abandoned = 4,
+}
+
+/// What a parked fiber waits for, as far as one fiber has to bring it.
+///
+/// ```
+/// use uthread::root::Awaited;
+///
+/// let lock = Awaited::Lock(0x7000);
+/// assert_eq!(Awaited::of_word(lock.to_word()), Some(lock));
+/// assert_eq!(Awaited::of_word(0), None);
+/// // The state of a lock that a fiber has locked for writing, and that of one with two readers.
+/// assert_eq!(Awaited::holder_bits(129 << 2 | 1), Some(129));
+/// assert_eq!(Awaited::holder_bits(2 << 2), None);
+/// assert_eq!(Awaited::bits_of(1 << 40 | 129 << 6), 129);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Awaited {
+    /// A lock, whose state, a `u32`, has this address. [`Awaited::holder_bits`] explains that.
+    Lock(u64),
+    /// The end of the fiber with this id.
+    End(u64),
+    /// The end of a fiber that has a thread of its own. The id of the thread, a `u32`, has this
+    /// address; it is zero before the thread has begun.
+    Thread(u64),
+}
+
+impl Awaited {
+    const LOCK: u64 = 1;
+    const END: u64 = 2;
+    const THREAD: u64 = 3;
+    const TAG_BITS: u32 = 2;
+    /// Number of bits by which the state of a lock names its holder, and of those that it leaves out
+    /// at the low end of the address, as no two fibers are that close.
+    const HOLDER_BITS: u32 = 30;
+    const HOLDER_SHIFT: u32 = 6;
+
+    /// Returns what a word says. `None` if it is zero: the fiber waits for something else. See the
+    /// example of [`Awaited`].
+    #[must_use]
+    pub fn of_word(word: u64) -> Option<Awaited> {
+        let value = word >> Awaited::TAG_BITS;
+        match word % (1 << Awaited::TAG_BITS) {
+            Awaited::LOCK => Some(Awaited::Lock(value << Awaited::TAG_BITS)),
+            Awaited::END => Some(Awaited::End(value)),
+            Awaited::THREAD => Some(Awaited::Thread(value << Awaited::TAG_BITS)),
+            _ => None,
+        }
+    }
+
+    /// Returns the word that says this; see the example of [`Awaited`].
+    #[must_use]
+    pub fn to_word(self) -> u64 {
+        match self {
+            Awaited::Lock(address) => address | Awaited::LOCK,
+            Awaited::End(id) => id << Awaited::TAG_BITS | Awaited::END,
+            Awaited::Thread(address) => address | Awaited::THREAD,
+        }
+    }
+
+    /// Returns bits of the address of the fiber that holds a lock with this state, as its only
+    /// holder: those that [`bits_of`](Awaited::bits_of) returns. `None` if there is none, if that is
+    /// a thread, or if it has been handed the lock and has not run since. See the example of
+    /// [`Awaited`].
+    #[must_use]
+    pub fn holder_bits(state: u32) -> Option<u32> {
+        let bits = state >> (u32::BITS - Awaited::HOLDER_BITS);
+        (state & 1 != 0 && bits != 0).then_some(bits)
+    }
+
+    /// Returns the bits of the address of a fiber by which the state of a lock names it. Those of
+    /// fibers that live at the same time differ, within 64 GiB. See the example of [`Awaited`].
+    #[inline]
+    #[must_use]
+    pub fn bits_of(address: u64) -> u32 {
+        (address >> Awaited::HOLDER_SHIFT) as u32 & (u32::MAX >> (u32::BITS - Awaited::HOLDER_BITS))
+    }
 }
 
 /// A worker, in a table to which the root leads. It is only read; see the example of [`Root`].

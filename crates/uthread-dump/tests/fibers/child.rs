@@ -171,10 +171,19 @@ fn wait_in_channels() {
     });
 }
 
+#[inline(never)]
+fn wait_on_a_thread() {
+    uthread::thread::park();
+}
+
 fn wait_for_fibers() {
     spawn_all("join", || {
         drop(uthread::spawn(uthread::thread::park).join())
     });
+    for _ in 0..EACH {
+        let builder = uthread::thread::Builder::new().name("dedicated".to_owned());
+        drop(builder.dedicated().spawn(wait_on_a_thread).unwrap());
+    }
     spawn_all("park", || {
         loop {
             uthread::thread::park();

@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use uthread::root::VERSION;
 use uthread::{Driver, Runtime};
-use uthread_dump::{Group, Report, State};
+use uthread_dump::{Group, Report, State, WaitsFor};
 
 use crate::child::{BUSY, EACH};
 
@@ -102,8 +102,8 @@ impl Waiting {
     /// Dumps the fibers once all wait, or as they are when that takes too long.
     fn dump_waiting(&self, kind: &str) -> Report {
         let kinds = PARKED.len() + WAITING_FOR_THE_KERNEL.len();
-        // Two kinds have a child each. Then there is the first fiber, and the one that computes.
-        let all = (kinds + 2) * EACH + 1 + usize::from(kind != "lean");
+        // Two kinds have a child each, and one has a thread each. Then there is the first fiber, and the one that computes.
+        let all = (kinds + 3) * EACH + 1 + usize::from(kind != "lean");
         let waits = |group: &Group| !matches!(group.state, State::Ready | State::New);
         // It connects first, which also is an operation.
         let reads = |group: &Group| is_named(group, "read") && is_in(group, "read");
@@ -212,6 +212,7 @@ fn assert_all_wait(report: &Report, kind: &str) {
         assert_eq!(fiber.scope_of.is_some(), name == "in-scope", "{fiber:?}");
     }
     assert_scopes_are_shown(report);
+    assert_awaited_fibers_are_shown(report);
     if kind == "lean" {
         return;
     }
@@ -228,6 +229,34 @@ fn assert_scopes_are_shown(report: &Report) {
     assert_eq!(parents, scopes.iter().map(|fiber| fiber.id).collect());
     let shown = report.to_string();
     assert!(shown.contains("\n  in the scope of fiber "), "{shown}");
+}
+
+/// Checks that each fiber that waits for another one is shown with that, and dedicated ones with
+/// their threads.
+fn assert_awaited_fibers_are_shown(report: &Report) {
+    let fibers = report.groups.iter().flat_map(|group| &group.fibers);
+    let main = fibers.clone().map(|fiber| fiber.id).min().unwrap();
+    let joined = fibers.clone().filter(|fiber| fiber.name.is_none());
+    let joined: HashSet<_> = joined.map(|fiber| fiber.id).collect();
+    for fiber in fibers {
+        let name = fiber.name.as_deref().unwrap_or_default();
+        match (fiber.waits_for, name) {
+            (Some(WaitsFor::Lock(holder)), "mutex" | "read-lock") => assert_eq!(holder, main),
+            (Some(WaitsFor::End(id)), "join") => assert!(joined.contains(&id), "{report}"),
+            (waits_for, _) => assert_eq!(waits_for, None, "{fiber:?}"),
+        }
+    }
+    let mutex = group(report, "mutex").to_string();
+    let line = format!("\n  waiting for a lock of fiber {main}\n");
+    assert!(mutex.contains(&line), "{mutex}");
+    let dedicated = group(report, "dedicated");
+    assert_eq!(
+        (dedicated.fibers.len(), dedicated.state),
+        (EACH, State::Dedicated)
+    );
+    assert!(is_in(dedicated, "wait_on_a_thread"), "{dedicated}");
+    let threads = dedicated.fibers.iter().map(|fiber| fiber.thread.unwrap());
+    assert_eq!(threads.collect::<HashSet<_>>().len(), EACH);
 }
 
 /// Returns `true` if an aborted process leaves a core file in its folder.
@@ -354,6 +383,17 @@ fn assert_gdb_shows_all(output: &str) {
         );
     }
     assert_gdb_shows(output, "computes", 1, "running on thread ", "compute");
+    for (name, state) in [
+        ("mutex", "parked, waiting for a lock of fiber "),
+        ("read-lock", "parked, waiting for a lock of fiber "),
+        ("join", "parked, waiting for the end of fiber "),
+    ] {
+        assert_gdb_shows(output, name, EACH, state, "");
+    }
+    let dedicated = output.split("\n\nFiber ").skip(1);
+    let dedicated = dedicated.filter(|section| section.contains(" of its own, spawned at "));
+    let is_in = |section: &&str| section.contains("wait_on_a_thread");
+    assert_eq!(dedicated.filter(is_in).count(), EACH, "{output}");
 }
 
 /// Returns the id of a fiber with this name.
@@ -495,7 +535,7 @@ fn fibers_that_have_waited_for_long_come_first() {
     };
     let waited: Vec<_> = report.groups.iter().flat_map(times).collect();
     let least = waited.iter().flatten().min();
-    // All that wait, which began before the first dump, and the ones that compute.
+    // All that wait, which began before the first dump; not those with threads.
     assert!(least >= Some(&Duration::from_millis(200)), "{report}");
     let most = waited.iter().flatten().max().unwrap();
     assert!(
@@ -505,13 +545,13 @@ fn fibers_that_have_waited_for_long_come_first() {
     let longest = report.groups.iter().map(|group| times(group)[0]);
     assert!(longest.is_sorted_by(|one, next| one >= next), "{report}");
     for group in &report.groups {
-        let runs = matches!(group.state, State::Running { .. });
+        let runs = matches!(group.state, State::Running { .. } | State::Dedicated);
         assert_eq!(times(group).contains(&None), runs, "{group}");
     }
     assert!(report.to_string().contains("parked for "), "{report}");
     let count = report.fibers();
     report.keep_older_than(Duration::from_millis(200));
-    assert_eq!(report.fibers(), count - 1, "{report}");
+    assert_eq!(report.fibers(), count - 1 - EACH, "{report}");
     report.keep_older_than(Duration::from_secs(3600));
     assert_eq!(report.fibers(), 0, "{report}");
 }

@@ -397,6 +397,13 @@ impl Control {
         self.reason.set(Reason::Ready);
     }
 
+    /// Returns the word that says what the fiber waits for, if it has started on a stack.
+    pub(super) fn awaited_word(&self) -> Option<&Cell<u64>> {
+        let word = self.switch.runner.get()?.awaited();
+        // SAFETY: the fiber has its runner as long as it lives, and gives it away when it has ended.
+        Some(unsafe { word.as_ref() })
+    }
+
     /// Takes the runner of a fiber that has ended.
     pub(crate) fn take_runner(&self) -> Runner {
         self.switch.record.set(None);

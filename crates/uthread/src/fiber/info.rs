@@ -1,14 +1,15 @@
 //! What a list of fibers tells of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::num::NonZeroU64;
 use std::os::fd::RawFd;
 use std::panic::Location;
+use std::ptr;
 use std::time::Duration;
 
 use super::{Children, Control, FiberRef};
-use crate::root::Reason;
+use crate::root::{Awaited, Reason};
 
 /// A started fiber, in the list of [`runtime::fibers`](crate::runtime::fibers()), whose example it
 /// has.
@@ -32,6 +33,8 @@ pub struct FiberInfo {
     /// [operation](FiberState::Operation) on one: a socket, pipe or file. Meanwhile the fiber keeps
     /// it open, so that the number is that of the same file until the fiber runs.
     pub descriptor: Option<RawFd>,
+    /// The fiber that it waits for, if that is known.
+    pub waits_for: Option<WaitsFor>,
     /// The least time for which it has been suspended, which is at most 10 ms and a sixth too short.
     /// Zero of a fiber that runs, and where no monitor runs, which a lean runtime has only for
     /// stalls or delays.
@@ -51,12 +54,27 @@ pub enum FiberState {
     /// It keeps a thread, without its worker: it computes, or is blocked by a call or a lock that
     /// does not suspend it.
     Running,
+    /// It has a thread of its own, as it was spawned as a
+    /// [dedicated](crate::thread::Builder::dedicated) fiber.
+    Dedicated,
+}
+
+/// The fiber for which a fiber waits, by its id; see the example of
+/// [`runtime::fibers`](crate::runtime::fibers()).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum WaitsFor {
+    /// It waits for a lock, of a [`Mutex`](crate::sync::Mutex) or of the writer of a
+    /// [`RwLock`](crate::sync::RwLock), that this fiber holds.
+    Lock(u64),
+    /// It waits for the end of this fiber, which it [joins](crate::thread::JoinHandle::join).
+    End(u64),
 }
 
 impl FiberInfo {
     /// Describes a suspended fiber of the calling worker, or one that runs without it. Such a fiber
     /// may add to its cold state, so that `name_of` has to know its name.
-    pub(crate) fn of(
+    fn of(
         reference: &FiberRef,
         name_of: impl Fn(u64) -> Option<Box<str>>,
         suspended_for: impl Fn(&Control) -> Duration,
@@ -64,6 +82,23 @@ impl FiberInfo {
         let fiber = reference.control();
         let scope_of = reference.scope().and_then(Children::parent_id);
         let (id, state) = (fiber.id().get(), FiberState::of(fiber));
+        let awaited = match state {
+            FiberState::Parked => fiber.awaited(),
+            _ => None,
+        };
+        let (state, waits_for) = match awaited {
+            Some((Awaited::Thread(_), _)) => (FiberState::Dedicated, None),
+            // With bits of the address in place of the id, until all fibers are listed.
+            Some((Awaited::Lock(_), state)) => {
+                let holder = Awaited::holder_bits(state);
+                (
+                    FiberState::Parked,
+                    holder.map(|bits| WaitsFor::Lock(bits.into())),
+                )
+            }
+            Some((Awaited::End(id), _)) => (state, Some(WaitsFor::End(id))),
+            None => (state, None),
+        };
         FiberInfo {
             id,
             name: match state {
@@ -78,8 +113,9 @@ impl FiberInfo {
                 FiberState::Operation => fiber.awaited_fd(),
                 _ => None,
             },
+            waits_for,
             suspended_for: match state {
-                FiberState::Running => Duration::ZERO,
+                FiberState::Running | FiberState::Dedicated => Duration::ZERO,
                 _ => suspended_for(fiber),
             },
         }
@@ -116,10 +152,56 @@ impl fmt::Display for FiberInfo {
         }
         let (worker, site) = (self.worker, self.spawn_site);
         write!(formatter, " on worker {worker}, spawned at {site}")?;
-        match self.scope_of {
-            Some(parent) => write!(formatter, " in the scope of fiber {parent}"),
+        if let Some(parent) = self.scope_of {
+            write!(formatter, " in the scope of fiber {parent}")?;
+        }
+        match self.waits_for {
+            Some(waits_for) => write!(formatter, ", waits for {waits_for}"),
             None => Ok(()),
         }
+    }
+}
+
+impl fmt::Display for WaitsFor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WaitsFor::Lock(holder) => write!(formatter, "a lock of fiber {holder}"),
+            WaitsFor::End(joined) => write!(formatter, "the end of fiber {joined}"),
+        }
+    }
+}
+
+/// A list of fibers that grows.
+#[derive(Default)]
+pub(crate) struct Listed {
+    fibers: Vec<FiberInfo>,
+    /// By the bits of their addresses.
+    ids: HashMap<u32, u64>,
+}
+
+impl Listed {
+    /// Adds a fiber; see [`FiberInfo::of`].
+    pub(crate) fn add(
+        &mut self,
+        fiber: &FiberRef,
+        name_of: impl Fn(u64) -> Option<Box<str>>,
+        suspended_for: impl Fn(&Control) -> Duration,
+    ) {
+        let info = FiberInfo::of(fiber, name_of, suspended_for);
+        let address = ptr::from_ref(fiber.control()).addr();
+        self.ids.insert(Awaited::bits_of(address as u64), info.id);
+        self.fibers.push(info);
+    }
+
+    /// Returns the fibers. A holder of a lock that is none of them is not known.
+    pub(crate) fn finish(mut self) -> Vec<FiberInfo> {
+        for fiber in &mut self.fibers {
+            if let Some(WaitsFor::Lock(bits)) = fiber.waits_for {
+                let id = self.ids.get(&(bits as u32)).copied();
+                fiber.waits_for = id.map(WaitsFor::Lock);
+            }
+        }
+        self.fibers
     }
 }
 
@@ -130,6 +212,7 @@ impl fmt::Display for FiberState {
             FiberState::Parked => "parked",
             FiberState::Operation => "operation",
             FiberState::Running => "keeps a thread",
+            FiberState::Dedicated => "has a thread",
         })
     }
 }
@@ -167,6 +250,9 @@ impl fmt::Display for Grouped<'_> {
                 }
                 if let Some(fd) = fiber.descriptor {
                     write!(formatter, " (fd {fd})")?;
+                }
+                if let Some(waits_for) = fiber.waits_for {
+                    write!(formatter, " (waits for {waits_for})")?;
                 }
             }
             let rest = if count > FIBERS_MAX { ", .." } else { "" };
@@ -215,6 +301,7 @@ mod tests {
                 FiberState::Parked
             },
             descriptor: [64, 71].contains(&id).then_some(id as RawFd - 60),
+            waits_for: (id == 72).then_some(WaitsFor::Lock(64)),
             suspended_for: Duration::from_millis(if id == 71 { 1500 } else { 0 }),
         };
         let mut fibers = vec![fiber(64, one)];
@@ -225,7 +312,7 @@ mod tests {
             format!(
                 "    1 fiber, parked, spawned at {one}: 64 \"main\" (fd 4)\n    \
                  1 fiber, keeps a thread, spawned at {many}: 70\n    \
-                 19 fibers, parked for up to 1.5s, spawned at {many}: 71 (fd 11), 72, 73, 74, 75, 76, 77, 78, ..\n    \
+                 19 fibers, parked for up to 1.5s, spawned at {many}: 71 (fd 11), 72 (waits for a lock of fiber 64), 73, 74, 75, 76, 77, 78, ..\n    \
                  `uthread dump {process}` shows what each waits in\n"
             )
         );

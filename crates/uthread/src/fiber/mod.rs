@@ -10,6 +10,7 @@
 //! This layer knows neither queues nor drivers: a woken fiber is passed to its [`Scheduler`], a
 //! trait that the layer `sched` implements.
 
+mod awaiting;
 mod blocks;
 mod children;
 mod context;
@@ -38,6 +39,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use std::{fmt, io, mem, thread};
 
+pub(crate) use awaiting::Awaiting;
 pub(crate) use children::Children;
 pub(crate) use context::AnyContext;
 pub use context::FiberContext;
@@ -45,8 +47,8 @@ use control::ColdState;
 pub(crate) use control::layout::LAYOUT;
 pub(crate) use control::{Control, Finish, Started};
 pub(crate) use destination::{Destination, Destinations};
-pub(crate) use info::Grouped;
-pub use info::{FiberInfo, FiberState};
+pub use info::{FiberInfo, FiberState, WaitsFor};
+pub(crate) use info::{Grouped, Listed};
 pub(crate) use joinable::Joinable;
 pub(crate) use kept::Kept;
 use limits::Limits;

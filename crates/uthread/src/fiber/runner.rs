@@ -16,6 +16,7 @@
     reason = "hot paths, whose instructions are counted"
 )]
 
+use std::cell::Cell;
 use std::mem::offset_of;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
@@ -42,6 +43,8 @@ struct Top {
     extent: Extent,
     /// Dangles until a fiber is loaded.
     fiber: NonNull<Control>,
+    /// What the fiber waits for while it is parked, as [`Awaited`](crate::root::Awaited) has it.
+    awaited: Cell<u64>,
     /// The thread pointer of the fibers, if they have thread-local storage of their own: a
     /// [`Block`] follows then.
     thread_pointer: Option<NonZeroUsize>,
@@ -59,6 +62,7 @@ struct Block {
 /// Where a debugger finds the extent of the stack and the fiber, from the top of a stack.
 pub(super) const EXTENT_AT: usize = offset_of!(Top, extent);
 pub(super) const FIBER_AT: usize = offset_of!(Top, fiber);
+pub(super) const AWAITED_AT: usize = offset_of!(Top, awaited);
 
 const _: () = assert!(size_of::<Top>() <= TOP_BYTES && align_of::<Top>() <= align_of::<usize>());
 
@@ -113,6 +117,7 @@ impl Runner {
                 context,
                 extent,
                 fiber,
+                awaited: Cell::new(0),
                 thread_pointer,
             })
         };
@@ -183,6 +188,12 @@ impl Runner {
     pub(super) fn fiber(self) -> NonNull<Control> {
         // SAFETY: the top was initialized when the runner was created.
         unsafe { (*self.0.as_ptr()).fiber }
+    }
+
+    /// Returns the word that says what the fiber waits for.
+    pub(super) fn awaited(self) -> NonNull<Cell<u64>> {
+        // SAFETY: the top was initialized when the runner was created.
+        NonNull::from_ref(unsafe { &(*self.0.as_ptr()).awaited })
     }
 
     /// Returns the thread pointer of the fibers, if they have thread-local storage of their own.

@@ -16,16 +16,20 @@ import gdb
 import gdb.unwinder
 
 UTHREAD_MAGIC = b"uthread\0"
-UTHREAD_VERSION = 4
+UTHREAD_VERSION = 5
 
 # The offsets of fields that a root lists, in its order: `Layout` in `root.rs`.
 UTHREAD_LAYOUT = (
     "id spawn_site token reason top left_off cold home name limits fiber last_switch record claim"
-    " descriptor scope scope_parent fiber_bytes"
+    " descriptor scope scope_parent awaited fiber_bytes"
 ).split()
 UTHREAD_LAYOUT_FORMAT = f"<{len(UTHREAD_LAYOUT)}I"
 # What a fiber does that has a descriptor.
 UTHREAD_OPERATION = "waiting for an operation"
+# What a parked fiber waits for, in the low bits of a word, and the bits of its holder's address in
+# the state of a lock: `Awaited` there.
+UTHREAD_LOCK, UTHREAD_END, UTHREAD_THREAD = 1, 2, 3
+UTHREAD_HOLDER_BITS, UTHREAD_HOLDER_SHIFT = 30, 6
 # The size of a worker's entry: `Entry` there.
 UTHREAD_ENTRY_BYTES = 40
 
@@ -46,6 +50,10 @@ def uthread_read(address, length):
 
 def uthread_words(address, count):
     return struct.unpack(f"<{count}Q", uthread_read(address, 8 * count))
+
+
+def uthread_half(address):
+    return struct.unpack("<I", uthread_read(address, 4))[0]
 
 
 def uthread_text(address, length):
@@ -86,6 +94,11 @@ class UthreadFiber:
         on_stack = (thread for thread, at in threads if at in self.stack)
         self.thread = next(on_stack, None)
         self.state = self.describe(field("reason", "B"), field("token", "B"))
+        self.awaited = 0, 0
+        if self.state == "parked":
+            awaited = uthread_words(top + layout["awaited"], 1)[0]
+            self.awaited = awaited & 3, awaited >> 2
+        self.find_own_thread(threads)
         fd = field("descriptor", "<i")
         if self.state == UTHREAD_OPERATION and fd >= 0:
             self.state += f" on fd {fd}"
@@ -99,6 +112,28 @@ class UthreadFiber:
         name = f' "{self.name}"' if self.name else ""
         scope = f" in the scope of fiber {self.parent}" if self.parent else ""
         return f"Fiber {self.id}{name}, {self.state}, spawned at {self.spawned_at}{scope}:"
+
+    def find_own_thread(self, threads):
+        """Finds the thread of a dedicated fiber."""
+        if self.awaited[0] == UTHREAD_THREAD:
+            tid = uthread_half(self.awaited[1] << 2)
+            own = (thread for thread, _ in threads if thread.ptid[1] == tid)
+            self.thread = next(own, None)
+            if self.thread is not None:
+                self.state = f"on thread {self.thread.num} of its own"
+
+    def find_awaited(self, ids):
+        """Finds the fiber that it waits for, among those with these ids, by address."""
+        kind, value = self.awaited
+        if kind == UTHREAD_END:
+            self.state += f", waiting for the end of fiber {value}"
+        elif kind == UTHREAD_LOCK:
+            state = uthread_half(value << 2)
+            holder = state >> (32 - UTHREAD_HOLDER_BITS)
+            if state & 1 and holder:
+                for address, id in ids.items():
+                    if (address >> UTHREAD_HOLDER_SHIFT) % (1 << UTHREAD_HOLDER_BITS) == holder:
+                        self.state += f", waiting for a lock of fiber {id}"
 
     def describe(self, reason, token):
         if self.thread is not None:
@@ -294,13 +329,16 @@ def uthread_fibers(wanted=None):
     if not all(thread.is_stopped() for thread in inferior.threads()):
         raise gdb.GdbError("some threads run: interrupt all of them first")
     threads = uthread_threads()
-    fibers, missing = [], 0
+    ids, fibers, missing = {}, [], 0
     for layout, address in uthread_addresses():
         try:
-            if wanted in (None, uthread_words(address + layout["id"], 1)[0]):
+            ids[address] = uthread_words(address + layout["id"], 1)[0]
+            if wanted in (None, ids[address]):
                 fibers.append(UthreadFiber(layout, address, threads))
         except gdb.MemoryError:
             missing += 1
+    for fiber in fibers:
+        fiber.find_awaited(ids)
     if missing:
         print(f"Missing, since they start or end right now: {missing} fibers.")
     return sorted(fibers, key=lambda fiber: fiber.id)

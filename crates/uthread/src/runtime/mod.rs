@@ -36,7 +36,7 @@ pub use self::diagnosis::{Diagnosis, Feature, Usage, diagnose};
 pub use self::driver::{Driver, DriverInfo, ParseDriverError};
 pub use self::metrics::{Delays, Metrics, PoolMetrics, WorkerMetrics};
 pub use self::shutdown::Shutdown;
-pub use crate::fiber::{FiberContext, FiberInfo, FiberState};
+pub use crate::fiber::{FiberContext, FiberInfo, FiberState, WaitsFor};
 #[cfg(feature = "backtrace")]
 pub use crate::sched::monitor::StallBacktrace;
 pub use crate::sched::monitor::{Stall, StallCause};
@@ -371,6 +371,7 @@ const NO_LIST: &str = "a worker does not list its fibers, as one of them does no
 ///     for fiber in fibers().unwrap() {
 ///         // A parked fiber waits for no descriptor. One that waits for a socket is shown as:
 ///         // fiber 128, operation on fd 9 for 1.5s on worker 0, spawned at src/main.rs:9:5
+///         // One that joins it is shown with `waits_for`: Some(WaitsFor::End(128)).
 ///         assert_eq!(fiber.descriptor, None);
 ///         println!("{fiber}"); // Such as: fiber 64 "main", parked for 1.5s on worker 0, spawned at src/main.rs:7:1
 ///     }

@@ -42,6 +42,20 @@ pub(crate) fn is_used_up() -> bool {
     is_used_up_by(1)
 }
 
+/// Counts a call. Returns `true` like [`is_used_up`], and the address of the running fiber, or zero.
+/// Never inlined, like every access to a thread-local that fibers make.
+#[inline(never)]
+pub(crate) fn is_used_up_at() -> (bool, usize) {
+    record::with(|record| {
+        let (left, address) = (record.calls_left.get() - 1, record.fiber.get().addr());
+        if left < 0 {
+            return (renew_used_up(), address);
+        }
+        record.calls_left.set(left);
+        (false, address)
+    })
+}
+
 /// Counts a call that has entered the kernel. Returns `true` like [`is_used_up`].
 pub(crate) fn is_used_up_by_system_call() -> bool {
     is_used_up_by(CALLS_OF_A_SYSTEM_CALL)

@@ -1,7 +1,7 @@
 //! The lock under `Mutex`, `RwLock` and `Exclusive`, for one writer or many readers.
 //!
 //! ```text
-//!   state = readers (30 bits) | QUEUED | WRITER
+//!   state = readers (30 bits) | QUEUED | WRITER; bits of the writer's address in place of the readers
 //!
 //!   write   the lock is free              -> WRITER
 //!           otherwise                     -> enqueue as WRITE; when woken, try again; if that fails, wait at the
@@ -24,11 +24,15 @@
 //! also from the moment at which a WRITE was woken until that has tried again: it then either owns
 //! the lock or is in the queue, and sets QUEUED if others wait. Otherwise each unlock in between
 //! would wake one more waiter, which would find the lock taken.
+//!
+//! The bits of a writer are for lists and debuggers (`root::Awaited`). They are zero if that is a
+//! thread, and until a WRITE_NEXT that was woken runs.
 
 use std::time::{Duration, Instant};
 
 use super::parking_lot::{self, WaitQueue, Waiter};
 use crate::atomic::{AtomicU32, Ordering};
+use crate::sched::caller::wait::{Awaiting, awaiting};
 use crate::sched::caller::{self, cancellation};
 
 const WRITER: u32 = 1;
@@ -60,10 +64,17 @@ impl Lock {
 
     #[inline]
     pub(crate) fn write(&self) {
+        self.write_as(caller::address());
+    }
+
+    /// Locks it for the caller, who has this [address](caller::address).
+    #[inline]
+    pub(crate) fn write_as(&self, address: usize) {
+        let locked = locked_by(address);
         // Acquire pairs with the release of the previous owner.
         let taken =
             self.state
-                .compare_exchange_weak(0, WRITER, Ordering::Acquire, Ordering::Relaxed);
+                .compare_exchange_weak(0, locked, Ordering::Acquire, Ordering::Relaxed);
         if taken.is_err() {
             self.write_contended();
         }
@@ -73,7 +84,8 @@ impl Lock {
     pub(crate) fn try_write(&self) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
         while state & !QUEUED == 0 {
-            match self.exchange(state, state | WRITER, Ordering::Acquire) {
+            let locked = state | locked_by(caller::address());
+            match self.exchange(state, locked, Ordering::Acquire) {
                 Ok(_) => return true,
                 Err(found) => state = found,
             }
@@ -83,15 +95,23 @@ impl Lock {
 
     #[inline]
     pub(crate) fn unlock_write(&self) {
-        if self.exchange(WRITER, 0, Ordering::Release).is_err() {
-            self.hand_over(WRITER, 0);
+        let held = self.held();
+        if self.exchange(held, 0, Ordering::Release).is_err() {
+            self.hand_over(held, 0);
         }
+    }
+
+    /// Returns the state without QUEUED. Called by the writer: no one else changes the rest.
+    #[inline]
+    fn held(&self) -> u32 {
+        self.state.load(Ordering::Relaxed) & !QUEUED
     }
 
     /// Converts the caller's write lock into a read lock.
     pub(crate) fn downgrade(&self) {
-        if self.exchange(WRITER, READER, Ordering::Release).is_err() {
-            self.hand_over(WRITER, READER);
+        let held = self.held();
+        if self.exchange(held, READER, Ordering::Release).is_err() {
+            self.hand_over(held, READER);
         }
     }
 
@@ -143,8 +163,11 @@ impl Lock {
             let want =
                 parking_lot::with_queue(self, |queue| self.enqueue_writer(queue, &mut writer));
             if let (Some(want), Some(writer)) = (want, &writer) {
-                writer.waiter.wait();
+                awaiting(Awaiting::Lock(&self.state), || writer.waiter.wait());
                 if want == WRITE_NEXT {
+                    // Relaxed: it says something only to those that see the lock held.
+                    let locked = locked_by(caller::address());
+                    self.state.fetch_or(locked, Ordering::Relaxed);
                     return;
                 }
             }
@@ -192,14 +215,17 @@ impl Lock {
     #[cold]
     fn read_contended(&self) {
         while !self.try_read() {
-            let readers = self.state.load(Ordering::Relaxed) / READER;
-            assert!(readers < READERS_MAX, "rwlock overflowed read locks");
+            let state = self.state.load(Ordering::Relaxed);
+            assert!(
+                state & WRITER != 0 || state / READER < READERS_MAX,
+                "rwlock overflowed read locks"
+            );
             let waiter = parking_lot::with_queue(self, |queue| {
                 self.mark_queued(|state| state & (WRITER | QUEUED) != 0)
                     .then(|| queue.enqueue(READ))
             });
             if let Some(waiter) = waiter {
-                waiter.wait();
+                awaiting(Awaiting::Lock(&self.state), || waiter.wait());
                 if cancellation::is_abandoned() {
                     self.unlock_read();
                     cancellation::vanish_if_abandoned("it waits for a lock");
@@ -254,6 +280,12 @@ impl Lock {
         self.state
             .compare_exchange(from, to, order, Ordering::Relaxed)
     }
+}
+
+/// Returns the state of a lock whose writer has this address.
+#[inline]
+fn locked_by(address: usize) -> u32 {
+    WRITER | ((address >> 6) as u32).wrapping_mul(READER)
 }
 
 /// Returns the number of waiters to wake, and the part of the state that grants them the lock.

@@ -190,8 +190,7 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     #[inline]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        turn::spend_try();
-        self.lock.write();
+        self.lock.write_as(turn::spend_try_at());
         self.guard()
     }
 

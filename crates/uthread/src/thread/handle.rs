@@ -5,6 +5,7 @@ use std::{fmt, mem};
 
 use super::{Result, Thread};
 use crate::fiber::{self, Joinable, WakeHandle};
+use crate::sched::caller::wait::Awaiting;
 use crate::sched::caller::{self, cancellation, panics, turn, wait};
 use crate::sched::features::thread_ends;
 use crate::sched::threads::handles;
@@ -103,7 +104,8 @@ impl<T> JoinHandle<T> {
     #[inline(never)]
     fn await_outcome(&self) {
         let outcome = self.joinable().outcome();
-        if !outcome.await_done(caller::wake_handle()) {
+        let (waiter, _shown) = self.waiter();
+        if !outcome.await_done(waiter) {
             return;
         }
         while !outcome.is_done() {
@@ -119,6 +121,12 @@ impl<T> JoinHandle<T> {
         }
     }
 
+    /// Returns a handle that wakes the caller. Meanwhile it is shown to wait for the fiber's end.
+    #[inline]
+    fn waiter(&self) -> (WakeHandle, impl Drop + use<T>) {
+        wait::handle_awaiting(Awaiting::End(self.joinable().fiber().control().id()))
+    }
+
     /// Registers a waiter to be woken at the end. Returns `false` if the fiber has ended.
     pub(super) fn await_end_by(&self, waiter: WakeHandle) -> bool {
         self.joinable().outcome().await_done(waiter)
@@ -128,8 +136,11 @@ impl<T> JoinHandle<T> {
     /// If the caller is cancelled, the fiber is cancelled too.
     pub(crate) fn join_to_end(self) -> Result<T> {
         let outcome = self.joinable().outcome();
-        if !outcome.is_done() && outcome.await_done(caller::wake_handle()) {
-            wait::park_until_or_cancel(|| outcome.is_done(), || self.pass_on_cancel());
+        if !outcome.is_done() {
+            let (waiter, _shown) = self.waiter();
+            if outcome.await_done(waiter) {
+                wait::park_until_or_cancel(|| outcome.is_done(), || self.pass_on_cancel());
+            }
         }
         self.take()
     }

@@ -11,12 +11,12 @@ use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_ONE_LEAN_WORKER, ON_WORKERS, behaviours};
 use crate::own_tls::WITH_OWN_TLS;
 use crate::support::{FREE, HANG, eventually};
-use uthread::Runtime;
 use uthread::io::{Read as _, Write as _, pipe};
 use uthread::net::{TcpListener, UdpSocket};
-use uthread::runtime::{FiberInfo, FiberState, fibers};
-use uthread::sync::mpsc;
+use uthread::runtime::{FiberInfo, FiberState, WaitsFor, fibers};
+use uthread::sync::{Mutex, RwLock, mpsc};
 use uthread::thread::{Builder, JoinHandle, scope, yield_now};
+use uthread::{Runtime, sleep};
 
 behaviours![
     (
@@ -26,6 +26,9 @@ behaviours![
             a_fiber_tells_for_how_long_it_is_suspended,
             a_fiber_tells_for_which_descriptor_it_waits,
             a_fiber_tells_in_whose_scope_it_is,
+            a_fiber_tells_for_which_fiber_it_waits,
+            a_lock_that_is_handed_over_has_a_new_holder,
+            a_dedicated_fiber_is_listed,
             no_fiber_is_missing_beside_others_that_come_and_go
         ]
     ),
@@ -230,9 +233,109 @@ fn a_fiber_tells_in_whose_scope_it_is(place: Place) {
     assert!(list.iter().map(|one| one.1).eq(expected), "{shown}");
     let child = &runtime.fibers().unwrap()[1];
     let end = format!(" in the scope of fiber {parent}");
-    assert!(child.to_string().ends_with(&end), "{child}");
+    assert!(child.to_string().contains(&end), "{child}");
     drop(sender);
     main.join().unwrap();
+}
+
+/// Returns what a fiber waits for that is listed with this name, and the id of that fiber.
+fn awaited_by(runtime: &Runtime, name: &str) -> (Option<WaitsFor>, u64) {
+    let list = runtime.fibers().unwrap();
+    let named = |fiber: &&FiberInfo| fiber.name.as_deref() == Some(name);
+    let found = list.iter().find(named);
+    found.map_or((None, 0), |fiber| (fiber.waits_for, fiber.id))
+}
+
+fn a_fiber_tells_for_which_fiber_it_waits(place: Place) {
+    let runtime = place.runtime();
+    let (release, released) = mpsc::channel::<()>();
+    let locks = Arc::new((Mutex::new(0), RwLock::new(0)));
+    let main = runtime.spawn(move || {
+        let (theirs, ours) = (Arc::clone(&locks), Arc::clone(&locks));
+        let holder = spawn_named("holder", move || {
+            let _guards = (theirs.0.lock().unwrap(), theirs.1.write().unwrap());
+            released.recv().is_ok()
+        });
+        while locks.0.try_lock().is_ok() || locks.1.try_read().is_ok() {
+            yield_now();
+        }
+        let locker = spawn_named("locker", move || *ours.0.lock().unwrap());
+        let reader = spawn_named("reader", move || *locks.1.read().unwrap());
+        let joiner = spawn_named("joiner", move || holder.join().unwrap());
+        (
+            locker.join().unwrap(),
+            reader.join().unwrap(),
+            joiner.join().unwrap(),
+        )
+    });
+    eventually("the joiner waits", || {
+        awaited_by(&runtime, "joiner").0.is_some()
+    });
+    let (nothing, holder) = awaited_by(&runtime, "holder");
+    assert_eq!(nothing, None);
+    assert_eq!(
+        awaited_by(&runtime, "joiner").0,
+        Some(WaitsFor::End(holder))
+    );
+    for name in ["locker", "reader"] {
+        let lock = WaitsFor::Lock(holder);
+        eventually(name, || awaited_by(&runtime, name).0 == Some(lock));
+    }
+    let list = runtime.fibers().unwrap();
+    let end = format!(", waits for a lock of fiber {holder}");
+    let with_end = list
+        .iter()
+        .filter(|fiber| fiber.to_string().ends_with(&end));
+    assert_eq!(with_end.count(), 2, "{list:?}");
+    drop(release);
+    assert_eq!(main.join().unwrap(), (0, 0, false));
+}
+
+/// A fiber that was overtaken for long is handed the lock, and does not take it by itself.
+fn a_lock_that_is_handed_over_has_a_new_holder(place: Place) {
+    let runtime = place.runtime();
+    let mutex = Arc::new(Mutex::new(()));
+    let (release, released) = mpsc::channel::<()>();
+    let main = runtime.spawn(move || {
+        let (theirs, ours) = (Arc::clone(&mutex), Arc::clone(&mutex));
+        let guard = mutex.lock().unwrap();
+        let overtaken = spawn_named("overtaken", move || {
+            let _guard = theirs.lock().unwrap();
+            released.recv().is_ok()
+        });
+        sleep(Duration::from_millis(1));
+        drop(guard);
+        let guard = mutex.lock().unwrap();
+        sleep(Duration::from_millis(1));
+        drop(guard);
+        let next = spawn_named("next", move || drop(ours.lock()));
+        next.join().unwrap();
+        overtaken.join().unwrap()
+    });
+    eventually("the next one waits for the lock of that one", || {
+        let (_, overtaken) = awaited_by(&runtime, "overtaken");
+        awaited_by(&runtime, "next").0 == Some(WaitsFor::Lock(overtaken))
+    });
+    drop(release);
+    assert!(!main.join().unwrap());
+}
+
+fn a_dedicated_fiber_is_listed(place: Place) {
+    let runtime = place.runtime();
+    let (release, released) = mpsc::channel::<()>();
+    let main = runtime.spawn(move || {
+        let dedicated = Builder::new().name("dedicated".into()).dedicated();
+        dedicated
+            .spawn(move || released.recv().is_ok())
+            .unwrap()
+            .join()
+            .unwrap()
+    });
+    eventually("it is listed", || {
+        is_listed(&runtime, "dedicated", FiberState::Dedicated)
+    });
+    drop(release);
+    assert!(!main.join().unwrap());
 }
 
 fn a_fiber_that_keeps_a_thread_is_listed(place: Place) {

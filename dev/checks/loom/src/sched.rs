@@ -123,6 +123,11 @@ pub(crate) mod caller {
         waiter.is_current()
     }
 
+    /// Returns the same address for all threads: a lock keeps it, and does not read it.
+    pub(crate) fn address() -> usize {
+        0x1140
+    }
+
     pub(crate) mod cancellation {
         use std::io;
 
@@ -163,9 +168,20 @@ pub(crate) mod caller {
     pub(crate) mod wait {
         use std::time::Instant;
 
+        use loom::sync::atomic::AtomicU32;
+
         use super::cancellation::is_cancelled;
         use super::now;
         pub(crate) use crate::fiber::park;
+
+        /// What lists and debuggers show of a wait. The models have neither.
+        pub(crate) enum Awaiting<'a> {
+            Lock(#[allow(dead_code, reason = "it is shown")] &'a AtomicU32),
+        }
+
+        pub(crate) fn awaiting<R>(_: Awaiting<'_>, wait: impl FnOnce() -> R) -> R {
+            wait()
+        }
 
         pub(crate) fn park_unless_cancelled() -> bool {
             let shut_down = is_cancelled();

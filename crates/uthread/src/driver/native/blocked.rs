@@ -38,7 +38,7 @@ impl Task {
         Pid::from_raw(number).map(Task)
     }
 
-    pub(super) fn number(self) -> i32 {
+    pub(crate) fn number(self) -> i32 {
         self.0.as_raw_nonzero().get()
     }
 

@@ -20,6 +20,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     name: offset_of!(ColdState, name) as u32,
     limits: runner::EXTENT_AT as u32,
     fiber: runner::FIBER_AT as u32,
+    awaited: runner::AWAITED_AT as u32,
     last_switch: offset_of!(Control, last_switch) as u32,
     // The scope follows.
     fiber_bytes: (SCOPE_AT + size_of::<usize>()) as u32,

@@ -96,6 +96,12 @@ pub(crate) fn in_fiber() -> bool {
     with_control(|_| ()).is_some()
 }
 
+/// Returns the address of the calling fiber; zero if the caller is no fiber on a worker.
+#[inline]
+pub(crate) fn address() -> usize {
+    running().map_or(0, |fiber| fiber.into_raw().addr())
+}
+
 /// Returns `true` if the caller is a fiber on a worker, which it must not block.
 pub(crate) fn is_on_worker() -> bool {
     current::running().is_some()

@@ -55,14 +55,25 @@ pub(crate) fn end_call() {
 /// of refused calls.
 #[inline]
 pub(crate) fn spend_try() {
-    #[cold]
-    fn let_others_run() {
-        if in_fiber() {
-            let _ = yield_within_call();
-        }
-    }
     if budget::is_used_up() {
-        let_others_run();
+        yield_in_fiber();
+    }
+}
+
+/// Lets others run like [`spend_try`], and returns the [address](super::address) of the caller.
+#[inline]
+pub(crate) fn spend_try_at() -> usize {
+    let (is_used_up, address) = budget::is_used_up_at();
+    if is_used_up {
+        yield_in_fiber();
+    }
+    address
+}
+
+#[cold]
+fn yield_in_fiber() {
+    if in_fiber() {
+        let _ = yield_within_call();
     }
 }
 

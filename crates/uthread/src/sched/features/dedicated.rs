@@ -11,8 +11,10 @@
 use std::io;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use crate::fiber::{Fiber, FiberRef, Identity, Outcome};
+use crate::sched::caller::wait::Awaiting;
 use crate::sched::caller::{self, wait};
 use crate::sched::shared::Shared;
 use crate::sched::shared::dedicated::{DedicatedFibers, Membership};
@@ -61,10 +63,12 @@ pub(crate) fn start(
         spawn_site: fiber.control().spawn_site(),
     };
     let ended = Arc::new(Outcome::new());
-    let keeper = keeper(identity, Arc::clone(&ended));
+    let thread = Arc::default();
+    let keeper = keeper(identity, Arc::clone(&ended), Arc::clone(&thread));
     let membership = Membership {
         runtime: Arc::clone(runtime),
         ended,
+        thread,
     };
     let make = || Threads::new(STACK_SIZE) as Arc<dyn DedicatedFibers>;
     let dedicated = Arc::clone(runtime.dedicated_or_init(make));
@@ -74,12 +78,14 @@ pub(crate) fn start(
     Ok(())
 }
 
-/// Returns a fiber that waits until `ended` is complete.
-fn keeper(identity: Identity, ended: Arc<Outcome<()>>) -> FiberRef {
+/// Returns a fiber that waits until `ended` is complete, which happens on the thread whose id is in
+/// `thread`.
+fn keeper(identity: Identity, ended: Arc<Outcome<()>>, thread: Arc<AtomicU32>) -> FiberRef {
     let wait = move || {
         if ended.await_done(caller::wake_handle()) {
             // Not cancelled: the end of the runtime cancels the dedicated fiber directly.
-            wait::park_until(|| ended.is_done());
+            let until_done = || wait::park_until(|| ended.is_done());
+            wait::awaiting(Awaiting::Thread(&thread), until_done);
         }
     };
     let (keeper, _detached) = Fiber::owning(identity, wait);

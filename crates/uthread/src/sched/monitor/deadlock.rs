@@ -7,13 +7,14 @@
 //! may remain unreported: beside a thread that waits for anything else, or if the program handles a
 //! signal.
 
-use std::fmt;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+use std::{fmt, iter};
 
 use crate::driver::native::standard_error;
 use crate::driver::native::stillness::Stillness;
-use crate::fiber::{FiberInfo, Grouped};
+use crate::fiber::{FiberInfo, Grouped, WaitsFor};
 use crate::sched::shared::Shared;
 
 /// When threads that might wake a fiber are looked at again, as idle threads of a pool end by then.
@@ -85,6 +86,42 @@ impl fmt::Display for Deadlock<'_> {
                 "uthread: deadlock: {count} fibers wait, and nothing can wake one of them"
             ),
         }?;
+        let cycle = cycle(self.0);
+        for (index, (fiber, waits_for)) in cycle.iter().enumerate() {
+            let start = if index == 0 { "    cycle: " } else { ", " };
+            write!(formatter, "{start}fiber {fiber} waits for {waits_for}")?;
+        }
+        if !cycle.is_empty() {
+            writeln!(formatter)?;
+        }
         Grouped(self.0).fmt(formatter)
     }
+}
+
+/// Returns fibers of which each waits for the next one, and the last one for the first one. Empty if
+/// there are none that are known to.
+fn cycle(fibers: &[FiberInfo]) -> Vec<(u64, WaitsFor)> {
+    let waiting = fibers
+        .iter()
+        .filter_map(|fiber| Some((fiber.id, fiber.waits_for?)));
+    let waiting: BTreeMap<u64, WaitsFor> = waiting.collect();
+    let mut visited = HashSet::new();
+    for first in waiting.keys() {
+        let next = |id: &u64| {
+            let (WaitsFor::Lock(next) | WaitsFor::End(next)) = waiting.get(id)?;
+            Some(*next)
+        };
+        let path = iter::successors(Some(*first), next);
+        let mut way: Vec<u64> = Vec::new();
+        for id in path {
+            if let Some(start) = way.iter().position(|visited| *visited == id) {
+                return way[start..].iter().map(|id| (*id, waiting[id])).collect();
+            }
+            if !visited.insert(id) {
+                break;
+            }
+            way.push(id);
+        }
+    }
+    Vec::new()
 }

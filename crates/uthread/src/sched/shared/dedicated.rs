@@ -13,7 +13,7 @@
 use std::io;
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use super::Shared;
 use super::abandonment::Abandonment;
@@ -58,6 +58,8 @@ pub(in crate::sched) trait DedicatedFibers: Send + Sync {
 pub(in crate::sched) struct Membership {
     pub(in crate::sched) runtime: Arc<Shared>,
     pub(in crate::sched) ended: Arc<Outcome<()>>,
+    /// The id of its thread, for a debugger; zero before that has begun.
+    pub(in crate::sched) thread: Arc<AtomicU32>,
 }
 
 impl Drop for Membership {

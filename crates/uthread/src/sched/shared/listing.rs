@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use super::{Mail, Remote, Shared};
 use crate::atomic::lock;
-use crate::fiber::{Control, FiberInfo, FiberRef};
+use crate::fiber::{Control, FiberInfo, FiberRef, Listed};
 
 /// What gets the list.
 type Finish = Box<dyn FnOnce(Vec<FiberInfo>) + Send>;
 
 /// The list, while it grows. It is complete when the last worker drops its reference.
 pub(crate) struct Listing {
-    fibers: Mutex<Vec<FiberInfo>>,
+    fibers: Mutex<Listed>,
     finish: Mutex<Option<Finish>>,
 }
 
@@ -32,15 +32,17 @@ impl Listing {
             remote.history.since(last, now)
         };
         let name_of = |id| shared.name_of(id);
-        let info = |fiber: &FiberRef| FiberInfo::of(fiber, name_of, suspended_for);
-        lock(&self.fibers).extend(fibers.iter().map(info));
+        let mut list = lock(&self.fibers);
+        for fiber in fibers {
+            list.add(fiber, name_of, suspended_for);
+        }
     }
 }
 
 impl Drop for Listing {
     fn drop(&mut self) {
         if let Some(finish) = lock(&self.finish).take() {
-            finish(mem::take(&mut *lock(&self.fibers)));
+            finish(mem::take(&mut *lock(&self.fibers)).finish());
         }
     }
 }

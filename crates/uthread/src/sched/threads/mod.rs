@@ -36,6 +36,7 @@ use super::shared::counters::Counters;
 use super::shared::dedicated::Membership;
 use super::shared::{STILL_TIME_MAX, Shared};
 use crate::atomic::lock;
+use crate::driver::native::blocked::Task;
 use crate::driver::native::interrupt::Interruptible;
 use crate::fiber::{Cancelled, FiberRef, Scheduler, Started, wake};
 use crate::pool::Job;
@@ -220,6 +221,13 @@ impl Threads {
         });
         if let Some(member) = lock(&self.members).by_id.get_mut(&id) {
             member.thread = Some((Interruptible::new(), Arc::clone(&parker)));
+            if let Some(membership) = &member.membership {
+                let id = Task::current().number();
+                // Relaxed: a debugger reads nothing else.
+                membership
+                    .thread
+                    .store(id.cast_unsigned(), Ordering::Relaxed);
+            }
         }
         fiber
             .control()

@@ -1,9 +1,11 @@
 //! Waiting: a fiber leaves its worker to others meanwhile, a thread blocks.
 
+mod awaiting;
 mod outcome;
 mod park;
 mod perform;
 
+pub(crate) use self::awaiting::{awaiting, handle_awaiting};
 pub(crate) use self::outcome::await_outcome;
 pub(crate) use self::park::{
     Outside, park, park_cancellable, park_deadline, park_unless_cancelled, park_unless_over,
@@ -11,3 +13,4 @@ pub(crate) use self::park::{
     sleep_until,
 };
 pub(crate) use self::perform::{perform, perform_nonblocking};
+pub(crate) use crate::fiber::Awaiting;
