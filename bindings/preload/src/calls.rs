@@ -2,11 +2,12 @@
 //! that signals interrupt it.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::ptr;
 
 use uthread_pthread::{children, epoll, files, poll as several, record, sleep as sleeps, sockets};
 
+use crate::functions::Function;
 use crate::real::real;
+use crate::report;
 
 /// Defines what takes the place of each call.
 macro_rules! calls {
@@ -15,6 +16,7 @@ macro_rules! calls {
             #[allow(unsafe_code, reason = "a C function")]
             pub(crate) unsafe extern "C-unwind" fn $name($($argument: $kind),*) -> $result {
                 if record::is_fiber() {
+                    report::carry(Function::$name);
                     #[allow(unused_unsafe, reason = "some of them are safe")]
                     // SAFETY: the contract of the call is the caller's.
                     return unsafe { $fiber($($argument),*) };
@@ -57,9 +59,7 @@ calls! {
     pselect(a0: c_int, a1: *mut libc::fd_set, a2: *mut libc::fd_set, a3: *mut libc::fd_set, a4: *const libc::timespec, a5: *const libc::sigset_t) -> c_int, several::uthread_pselect;
     epoll_wait(a0: c_int, a1: *mut libc::epoll_event, a2: c_int, a3: c_int) -> c_int, epoll::uthread_epoll_wait;
     epoll_pwait(a0: c_int, a1: *mut libc::epoll_event, a2: c_int, a3: c_int, a4: *const libc::sigset_t) -> c_int, epoll::uthread_epoll_pwait;
-    wait(a0: *mut c_int) -> libc::pid_t, wait_for_any;
     waitpid(a0: libc::pid_t, a1: *mut c_int, a2: c_int) -> libc::pid_t, children::uthread_waitpid;
-    wait3(a0: *mut c_int, a1: c_int, a2: *mut libc::rusage) -> libc::pid_t, wait3_for_any;
     wait4(a0: libc::pid_t, a1: *mut c_int, a2: c_int, a3: *mut libc::rusage) -> libc::pid_t, children::uthread_wait4;
     waitid(a0: libc::idtype_t, a1: libc::id_t, a2: *mut libc::siginfo_t, a3: c_int) -> c_int, children::uthread_waitid;
     sleep(a0: c_uint) -> c_uint, sleeps::uthread_sleep;
@@ -68,24 +68,20 @@ calls! {
     clock_nanosleep(a0: libc::clockid_t, a1: c_int, a2: *const libc::timespec, a3: *mut libc::timespec) -> c_int, sleeps::uthread_clock_nanosleep;
 }
 
-/// # Safety
-///
-/// As for `wait3_for_any`.
+/// `wait`.
 #[allow(unsafe_code, reason = "a C function")]
-unsafe fn wait_for_any(status: *mut c_int) -> libc::pid_t {
-    // SAFETY: the caller's contract.
-    unsafe { wait3_for_any(status, 0, ptr::null_mut()) }
+pub(crate) unsafe extern "C-unwind" fn wait(status: *mut c_int) -> libc::pid_t {
+    // SAFETY: the contract of the call is the caller's.
+    unsafe { waitpid(-1, status, 0) }
 }
 
-/// # Safety
-///
-/// The pointers are null or point to where the results are stored.
+/// `wait3`.
 #[allow(unsafe_code, reason = "a C function")]
-unsafe fn wait3_for_any(
+pub(crate) unsafe extern "C-unwind" fn wait3(
     status: *mut c_int,
     options: c_int,
     usage: *mut libc::rusage,
 ) -> libc::pid_t {
-    // SAFETY: the caller's contract.
-    unsafe { children::uthread_wait4(-1, status, options, usage) }
+    // SAFETY: the contract of the call is the caller's.
+    unsafe { wait4(-1, status, options, usage) }
 }

@@ -5,9 +5,11 @@ use std::arch::naked_asm;
 use std::ffi::{c_int, c_long};
 
 use uthread_pthread::futex::{Arguments, call};
+use uthread_pthread::record;
 
 use crate::functions::Function;
 use crate::real::{REAL, real};
+use crate::report::{self, Reason};
 
 /// `syscall`, which takes as many arguments as the system call: they stay as they are once the function
 /// of the C library is known.
@@ -42,6 +44,9 @@ unsafe extern "C-unwind" fn futex(
     other: *mut u32,
     third: u32,
 ) -> c_long {
+    if number == libc::SYS_futex && record::is_fiber() {
+        count(operation);
+    }
     let arguments = Arguments {
         word,
         operation,
@@ -59,4 +64,21 @@ unsafe extern "C-unwind" fn futex(
     let call = real!(syscall: fn(c_long, *mut u32, c_int, u32, *const libc::timespec, *mut u32, u32) -> c_long);
     // SAFETY: the caller's contract.
     unsafe { call(number, word, operation, value, time, other, third) }
+}
+
+/// Counts a call of a fiber if it waits.
+fn count(operation: c_int) {
+    let is_private = operation & libc::FUTEX_PRIVATE_FLAG != 0;
+    match operation & libc::FUTEX_CMD_MASK {
+        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET if is_private => {
+            report::carry(Function::syscall);
+        }
+        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => {
+            report::fall_back(Function::syscall, Reason::SharedWord);
+        }
+        libc::FUTEX_LOCK_PI | libc::FUTEX_LOCK_PI2 | libc::FUTEX_WAIT_REQUEUE_PI => {
+            report::fall_back(Function::syscall, Reason::InheritingWord);
+        }
+        _ => {}
+    }
 }

@@ -4,6 +4,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `functions` | the functions that are replaced |
+//! | `report` | what `--stats` and `--verbose` print |
 //! | `real` | the functions of the C library |
 //! | `calls` | calls that wait |
 //! | `futex` | the system call `futex` |
@@ -14,6 +15,8 @@
 #![cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 
 mod functions;
+
+mod report;
 
 mod real;
 

@@ -22,7 +22,9 @@ use uthread_pthread::mutex::{self, uthread_mutex_t, uthread_mutexattr_t};
 use uthread_pthread::rwlock::{self, uthread_rwlock_t};
 use uthread_pthread::semaphore::{self, uthread_sem_t};
 
+use crate::functions::Function;
 use crate::real::real;
+use crate::report::{self, Reason};
 
 /// The bits of the kinds of POSIX.
 const KINDS: u32 = 3;
@@ -79,6 +81,7 @@ macro_rules! objects {
                     // SAFETY: the contract of the call is the caller's.
                     return unsafe { $own($object $(, $argument)*) };
                 }
+                report::call_native(Function::$name);
                 let call = real!($name: fn(*mut $type $(, $kind)*) -> c_int);
                 // SAFETY: the contract of the call is the caller's.
                 unsafe { call($object $(, $argument)*) }
@@ -151,10 +154,9 @@ pub(crate) unsafe extern "C" fn pthread_mutex_init(
         // SAFETY: the contract of the call is the caller's.
         return unsafe { mutex::uthread_mutex_init(mutex, ptr::null()) };
     }
-    let is_foreign = attribute!(libc::pthread_mutexattr_getpshared, attr) != 0
-        || attribute!(libc::pthread_mutexattr_getrobust, attr) != 0
-        || attribute!(libc::pthread_mutexattr_getprotocol, attr) != 0;
-    if is_foreign {
+    // SAFETY: the contract of the call is the caller's.
+    if let Some(reason) = unsafe { reason_for_native(attr) } {
+        report::fall_back(Function::pthread_mutex_init, reason);
         let call = real!(pthread_mutex_init: fn(*mut uthread_mutex_t, *const libc::pthread_mutexattr_t) -> c_int);
         // SAFETY: the contract of the call is the caller's.
         return unsafe { call(mutex, attr) };
@@ -162,6 +164,26 @@ pub(crate) unsafe extern "C" fn pthread_mutex_init(
     let attr = uthread_mutexattr_t::new(attribute!(pthread_mutexattr_gettype, attr));
     // SAFETY: the contract of the call is the caller's.
     unsafe { mutex::uthread_mutex_init(mutex, &raw const attr) }
+}
+
+/// Returns the reason why a mutex with these attributes stays glibc's, if there is one.
+///
+/// # Safety
+///
+/// The attributes are initialized.
+#[allow(unsafe_code, reason = "attributes of the program")]
+unsafe fn reason_for_native(attr: *const libc::pthread_mutexattr_t) -> Option<Reason> {
+    if attribute!(libc::pthread_mutexattr_getpshared, attr) != 0 {
+        return Some(Reason::SharedMutex);
+    }
+    if attribute!(libc::pthread_mutexattr_getrobust, attr) != 0 {
+        return Some(Reason::RobustMutex);
+    }
+    match attribute!(libc::pthread_mutexattr_getprotocol, attr) {
+        libc::PTHREAD_PRIO_NONE => None,
+        libc::PTHREAD_PRIO_INHERIT => Some(Reason::InheritingMutex),
+        _ => Some(Reason::CeilingMutex),
+    }
 }
 
 /// `pthread_cond_init`.
@@ -173,6 +195,7 @@ pub(crate) unsafe extern "C" fn pthread_cond_init(
     let mut clock = libc::CLOCK_REALTIME;
     if !attr.is_null() {
         if attribute!(libc::pthread_condattr_getpshared, attr) != 0 {
+            report::fall_back(Function::pthread_cond_init, Reason::SharedCondition);
             let call = real!(pthread_cond_init: fn(*mut uthread_cond_t, *const libc::pthread_condattr_t) -> c_int);
             // SAFETY: the contract of the call is the caller's.
             return unsafe { call(condition, attr) };
@@ -191,6 +214,7 @@ pub(crate) unsafe extern "C" fn pthread_rwlock_init(
     attr: *const libc::pthread_rwlockattr_t,
 ) -> c_int {
     if !attr.is_null() && attribute!(pthread_rwlockattr_getpshared, attr) != 0 {
+        report::fall_back(Function::pthread_rwlock_init, Reason::SharedRwlock);
         let call = real!(pthread_rwlock_init: fn(*mut uthread_rwlock_t, *const libc::pthread_rwlockattr_t) -> c_int);
         // SAFETY: the contract of the call is the caller's.
         return unsafe { call(lock, attr) };
@@ -207,6 +231,7 @@ pub(crate) unsafe extern "C" fn sem_init(
     value: c_uint,
 ) -> c_int {
     if shared != 0 {
+        report::fall_back(Function::sem_init, Reason::SharedSemaphore);
         let call = real!(sem_init: fn(*mut uthread_sem_t, c_int, c_uint) -> c_int);
         // SAFETY: the contract of the call is the caller's.
         return unsafe { call(semaphore, shared, value) };

@@ -5,6 +5,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::functions::Function;
+use crate::report;
 
 /// The functions of the C library. Null until they are looked up.
 pub(crate) static REAL: [AtomicPtr<c_void>; Function::ALL.len()] =
@@ -28,6 +29,7 @@ pub(crate) extern "C" fn initialize() {
     for function in Function::ALL {
         look_up(*function);
     }
+    report::begin();
     find_code();
 }
 

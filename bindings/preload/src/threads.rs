@@ -7,6 +7,7 @@ use uthread_pthread::record::{self, uthread_start, uthread_t};
 use uthread_pthread::{thread, uthread_attr_t};
 
 use crate::real::{initialize, real};
+use crate::report;
 
 /// `pthread_create`. The stack is as large as glibc would make it; one that the program provides is not
 /// used.
@@ -19,6 +20,7 @@ pub(crate) unsafe extern "C" fn pthread_create(
 ) -> c_int {
     // A library may create threads before this one is initialized.
     initialize();
+    report::count_thread();
     let (mut bytes, mut state) = (0, 0);
     let mut default = std::mem::MaybeUninit::uninit();
     let attr = if attr.is_null() {

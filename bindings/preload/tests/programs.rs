@@ -100,6 +100,66 @@ fn many_threads_are_few_threads_of_the_system() {
     assert!(threads <= 2 * cpus + 8, "{threads} threads");
 }
 
+const TABLE: &str = "
+  threads of the program  10, at most 10 at once
+  workers                 1
+";
+const COUNTS: &str = "
+  calls that suspend      10: read 10
+  calls that may block    20: pthread_mutex_lock 10, epoll_pwait 10
+  objects of glibc        1: robust mutex 1
+";
+const FALL_BACKS: &str = "\
+uthread run: pthread_mutex_init: robust mutex: stays with the C library
+uthread run: pthread_mutex_lock: object of the C library: may block a thread
+uthread run: epoll_pwait: mask of signals: may block a thread
+";
+
+#[test]
+fn a_program_is_counted_once_however_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile("cc", "preload/tests/report.c", folder.path());
+    let run = |way: &str, variable: Option<&str>| {
+        let mut command = on_fibers(&program);
+        command.arg(way).env("UTHREAD_WORKERS", "1");
+        if let Some(variable) = variable {
+            command.env(variable, "1");
+        }
+        let output = command.output().unwrap();
+        assert_passed(&output, way);
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for way in ["return", "exit", "closed", "other file"] {
+        let errors = run(way, Some("UTHREAD_STATS"));
+        assert!(errors.starts_with("uthread run: cc (process "), "{errors}");
+        assert!(errors.contains(TABLE), "{way}: {errors}");
+        assert!(errors.ends_with(COUNTS), "{way}: {errors}");
+        assert_eq!(errors.matches("uthread run").count(), 1, "{errors}");
+    }
+    let errors = run("exit of a thread", Some("UTHREAD_STATS"));
+    assert!(errors.contains("program  11, at most 10"), "{errors}");
+    assert!(errors.ends_with(COUNTS), "{errors}");
+    assert_eq!(run("_exit", Some("UTHREAD_STATS")), "");
+    assert_eq!(run("return", Some("UTHREAD_VERBOSE")), FALL_BACKS);
+    assert_eq!(run("return", None), "");
+}
+
+/// Without threads, only the program that was asked for is reported.
+#[test]
+fn a_program_without_threads_is_counted_if_it_was_asked_for() {
+    let run = |script: &str| {
+        let output = on_fibers("sh").args(["-c", script]).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let asked_for = run("UTHREAD_STATS=$$ exec true");
+    assert_eq!(
+        asked_for.matches("program  0, at most 0").count(),
+        1,
+        "{asked_for}"
+    );
+    assert_eq!(run("UTHREAD_STATS=$$ true; :"), "");
+}
+
 /// Threads of `std` wait in futexes that it calls by their number.
 #[test]
 fn threads_of_rust_run_on_fibers() {

@@ -8,6 +8,7 @@ use std::ffi::c_int;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
 
 use uthread::ring::Events;
 
@@ -47,6 +48,7 @@ impl End {
 /// Waits until `look`, which takes options, finds a child. `end` is asked for if only the end of one
 /// child is waited for.
 fn await_child<T: Send + PartialOrd + Default>(
+    name: &'static str,
     options: c_int,
     end: impl FnOnce() -> Option<End>,
     look: impl Fn(c_int) -> T,
@@ -68,7 +70,7 @@ fn await_child<T: Send + PartialOrd + Default>(
                 return Ok(found);
             }
         }
-        blocking(|| look(options))
+        blocking(name, || look(options))
     })
 }
 
@@ -87,7 +89,7 @@ pub unsafe extern "C-unwind" fn uthread_waitpid(
     options: c_int,
 ) -> libc::pid_t {
     // SAFETY: the caller's contract.
-    unsafe { uthread_wait4(process, status, options, std::ptr::null_mut()) }
+    unsafe { await_process("waitpid", process, status, options, ptr::null_mut()) }
 }
 
 /// Waits for a child process like `uthread_waitpid`, and stores what it has used: `wait4(2)`.
@@ -103,13 +105,28 @@ pub unsafe extern "C-unwind" fn uthread_wait4(
     options: c_int,
     usage: *mut libc::rusage,
 ) -> libc::pid_t {
+    // SAFETY: the caller's contract.
+    unsafe { await_process("wait4", process, status, options, usage) }
+}
+
+/// # Safety
+///
+/// As for `uthread_wait4`.
+#[allow(unsafe_code, reason = "results in variables of the program")]
+unsafe fn await_process(
+    name: &'static str,
+    process: libc::pid_t,
+    status: *mut c_int,
+    options: c_int,
+    usage: *mut libc::rusage,
+) -> libc::pid_t {
     let end = || {
         let others = libc::WUNTRACED | libc::WCONTINUED;
         (process > 0 && options & others == 0).then(|| End::of(process))?
     };
     // SAFETY: the caller's contract.
     let look = |options| unsafe { libc::wait4(process, status, options, usage) };
-    returned(await_child(options, end, look, |found| *found > 0))
+    returned(await_child(name, options, end, look, |found| *found > 0))
 }
 
 /// Waits for a child process: `waitid(2)`. A cancellation point. Where the end of one child is not all
@@ -144,7 +161,7 @@ pub unsafe extern "C-unwind" fn uthread_waitid(
             _ => None,
         }
     };
-    let result = await_child(options, end, look, has_found);
+    let result = await_child("waitid", options, end, look, has_found);
     if result.is_ok() && !info.is_null() {
         // SAFETY: the caller's contract.
         unsafe { info.write(stored()) };

@@ -45,7 +45,7 @@ pub unsafe extern "C-unwind" fn uthread_epoll_pwait(
         return unsafe { uthread_epoll_wait(epoll, events, count, milliseconds) };
     }
     // SAFETY: the caller's contract.
-    returned(blocking(|| unsafe {
+    returned(blocking("epoll_pwait", || unsafe {
         libc::epoll_pwait(epoll, events, count, milliseconds, mask)
     }))
 }

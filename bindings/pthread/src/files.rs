@@ -9,6 +9,7 @@ use std::slice;
 use uthread::os::unix::fs::FileExt;
 use uthread::ring::Events;
 
+use crate::blocking::blocking;
 use crate::descriptor::{Lent, for_ever, retry, wait};
 use crate::errno::{outcome, returned};
 use crate::record;
@@ -235,7 +236,7 @@ pub unsafe extern "C-unwind" fn uthread_readv(
         // SAFETY: the caller's contract.
         || unsafe { libc::preadv2(fd, vectors, count, -1, libc::RWF_NOWAIT) },
         plain,
-        || on_thread(plain),
+        || blocking("readv", plain).map(|count| count as usize),
     )
 }
 
@@ -262,27 +263,8 @@ pub unsafe extern "C-unwind" fn uthread_writev(
         // SAFETY: the caller's contract.
         || unsafe { libc::pwritev2(fd, vectors, count, -1, libc::RWF_NOWAIT) },
         plain,
-        || on_thread(plain),
+        || blocking("writev", plain).map(|count| count as usize),
     )
-}
-
-/// A call with pointers of the program, which is made by another thread while the caller waits.
-struct Elsewhere<F>(F);
-
-#[allow(unsafe_code, reason = "memory of the program")]
-// SAFETY: the caller waits, and its memory may be accessed by any thread.
-unsafe impl<F> Send for Elsewhere<F> {}
-
-impl<F: FnOnce() -> isize> Elsewhere<F> {
-    fn call(self) -> io::Result<isize> {
-        outcome((self.0)())
-    }
-}
-
-/// Makes a call that waits for a disk on another thread.
-fn on_thread(call: impl FnOnce() -> isize) -> io::Result<usize> {
-    let call = Elsewhere(call);
-    uthread::blocking(move || call.call()).map(|count| count as usize)
 }
 
 /// Opens a file: `openat(2)`, with a mode that is used only if the file is created. A cancellation
@@ -301,10 +283,9 @@ pub unsafe extern "C-unwind" fn uthread_openat(
 ) -> c_int {
     let open = || {
         // SAFETY: the caller's contract.
-        let fd = unsafe { libc::openat(directory, path, flags, mode) };
-        fd as isize
+        unsafe { libc::openat(directory, path, flags, mode) }
     };
-    returned(record::point(|| on_thread(open)).map(|fd| fd as c_int))
+    returned(record::point(|| blocking("open", open)))
 }
 
 /// Opens a file: `open(2)`, with a mode that is used only if the file is created. A cancellation point.

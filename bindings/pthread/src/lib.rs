@@ -49,8 +49,7 @@ mod deadline;
 
 mod attributes;
 
-mod process;
-
+pub mod process;
 pub mod record;
 
 pub mod cancel;
@@ -68,7 +67,7 @@ pub mod condition;
 pub mod futex;
 pub mod sleep;
 
-mod blocking;
+pub mod blocking;
 mod descriptor;
 
 pub mod files;

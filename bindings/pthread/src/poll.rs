@@ -93,7 +93,7 @@ pub unsafe extern "C-unwind" fn uthread_ppoll(
 ) -> c_int {
     if !mask.is_null() {
         // SAFETY: the caller's contract.
-        return returned(blocking(|| unsafe {
+        return returned(blocking("ppoll", || unsafe {
             libc::ppoll(descriptors, count, time, mask)
         }));
     }
@@ -261,7 +261,7 @@ pub unsafe extern "C-unwind" fn uthread_pselect(
 ) -> c_int {
     if !mask.is_null() {
         // SAFETY: the caller's contract.
-        return returned(blocking(|| unsafe {
+        return returned(blocking("pselect", || unsafe {
             libc::pselect(count, read, write, except, time, mask)
         }));
     }

@@ -42,6 +42,13 @@ pub(crate) fn runtime() -> io::Result<&'static Runtime> {
     Ok(runtime)
 }
 
+/// Returns the runtime, if a thread was created in this process. `None` also while one is created.
+pub fn running() -> Option<&'static Runtime> {
+    let running = RUNTIME.try_lock().ok()?;
+    let (process, runtime) = (*running)?;
+    (process == process::id()).then_some(runtime)
+}
+
 fn workers() -> io::Result<usize> {
     let workers = WORKERS.load(Ordering::Relaxed);
     match env::var(VARIABLE) {

@@ -40,6 +40,9 @@ const HAS_ENDED: u32 = 1;
 /// Number of fibers of this library that have not ended, which the end of `main` waits for.
 static LIVE: AtomicU32 = AtomicU32::new(0);
 
+/// The largest number that there was.
+static PEAK: AtomicU32 = AtomicU32::new(0);
+
 /// A clean-up handler, in a variable of the function that has pushed it.
 #[repr(C)]
 #[derive(Debug)]
@@ -112,6 +115,11 @@ pub(crate) fn here() -> &'static Thread {
 pub unsafe fn native(thread: uthread_t) -> Option<libc::pthread_t> {
     // SAFETY: the caller's contract.
     unsafe { Thread::of(thread) }.native()
+}
+
+/// Returns the largest number of fibers that were there at once.
+pub fn peak() -> u32 {
+    PEAK.load(Ordering::Relaxed)
 }
 
 /// Returns `true` if the calling thread is a fiber of this library.
@@ -354,7 +362,10 @@ pub(crate) struct Ending(Arc<Thread>);
 impl Ending {
     /// Counts a fiber that is about to be spawned.
     pub(crate) fn new(thread: Arc<Thread>) -> Ending {
-        LIVE.fetch_add(1, Ordering::Relaxed);
+        let live = LIVE.fetch_add(1, Ordering::Relaxed) + 1;
+        if live > PEAK.load(Ordering::Relaxed) {
+            PEAK.fetch_max(live, Ordering::Relaxed);
+        }
         Ending(thread)
     }
 

@@ -26,6 +26,14 @@ pub(crate) struct RunArgs {
     /// I/O driver [default: UTHREAD_DRIVER, or the best available]
     #[arg(long, value_name = "DRIVER", value_parser = super::driver_parser())]
     pub(crate) driver: Option<Driver>,
+    /// Print the numbers of threads, switches and calls to standard error at the end of the program,
+    /// unless that is by `_exit` or a signal
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Tell on standard error what stays with the C library, or may block a thread: the first of each
+    /// kind
+    #[arg(long)]
+    pub(crate) verbose: bool,
     /// The library that is preloaded [default: libuthread_preload.so beside this program, or in ../lib]
     #[arg(long, value_name = "FILE")]
     pub(crate) library: Option<PathBuf>,

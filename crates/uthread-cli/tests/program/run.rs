@@ -52,6 +52,14 @@ fn a_program_gets_its_arguments_the_environment_and_the_library() {
     let expected = format!("--workers\n{library}\n3\nepoll\n");
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
 
+    // The process that the program replaces is the one that reports.
+    let script = "echo $$ $UTHREAD_STATS $UTHREAD_VERBOSE";
+    let options = ["--stats", "--verbose", "sh", "-c", script];
+    let output = run(Path::new(&library), &options);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let words: Vec<_> = text.split_whitespace().collect();
+    assert!(words.len() == 3 && words[0] == words[1], "{text}");
+
     // What is preloaded already comes after it.
     let output = command(&[
         "run",
@@ -87,6 +95,32 @@ fn what_cannot_be_run_is_refused_with_a_reason() {
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
     assert_refused(&run(library, &[name]), "rights of its owner");
 
+    // What the kernel would not run, or the loader without the library.
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    fs::write(&program, "#!  \n").unwrap();
+    assert_refused(&run(library, &[name]), "names no interpreter");
+    fs::write(&program, "#!/no/such/interpreter -x\n").unwrap();
+    assert_refused(
+        &run(library, &[name]),
+        "/no/such/interpreter does not exist",
+    );
+    fs::write(&program, format!("#!{name}\n")).unwrap();
+    assert_refused(&run(library, &[name]), "is a script, too");
+
+    let changed = |place: usize, bytes: &[u8]| {
+        let mut contents = fs::read("/bin/true").unwrap();
+        contents[place..place + bytes.len()].copy_from_slice(bytes);
+        fs::write(&program, contents).unwrap();
+    };
+    changed(4, &[1]);
+    assert_refused(&run(library, &[name]), "32-bit");
+    changed(18, &183_u16.to_le_bytes());
+    assert_refused(&run(library, &[name]), "another CPU");
+    let contents = fs::read("/bin/true").unwrap();
+    let loader = contents.windows(8).position(|part| part == b"ld-linux");
+    changed(loader.unwrap(), b"ld-other");
+    assert_refused(&run(library, &[name]), "not that of glibc");
+
     // Without the header that names the loader, which is what a static program lacks.
     let mut contents = fs::read("/bin/true").unwrap();
     let interpreter = 3_u32.to_le_bytes();
@@ -97,6 +131,11 @@ fn what_cannot_be_run_is_refused_with_a_reason() {
     let place = place.unwrap();
     contents[place..place + 4].fill(0);
     fs::write(&program, contents).unwrap();
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
     assert_refused(&run(library, &[name]), "linked statically");
+    let script = folder.path().join("script");
+    fs::write(&script, format!("#! {name} -x\n")).unwrap();
+    assert_refused(
+        &run(library, &[script.to_str().unwrap()]),
+        "linked statically",
+    );
 }
