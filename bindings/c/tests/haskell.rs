@@ -1,12 +1,14 @@
 //! Compiles the Haskell packages with plain `ghc`, and runs their tests and their web server. What
 //! is not installed is skipped, with a word.
 
+mod library;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::{fs, thread};
 
 use uthread::net::TcpSocket;
 
@@ -37,11 +39,6 @@ fn is_installed() -> bool {
     missing.is_none()
 }
 
-/// Returns the folder of the libraries that cargo has built with this test.
-fn libraries() -> PathBuf {
-    env::current_exe().unwrap().parent().unwrap().to_owned()
-}
-
 /// Compiles a program, whose main module is in one of the folders of `sources`.
 fn compile(folder: &Path, main: &str, sources: &[&str]) -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -69,13 +66,9 @@ fn compile(folder: &Path, main: &str, sources: &[&str]) -> PathBuf {
     )
     .unwrap();
     ghc.arg(completion);
-    ghc.arg(format!("-L{}", libraries().display()));
-    // Before the paths of cargo, where an older build of the library may be.
-    ghc.arg(format!(
-        "-optl-Wl,--disable-new-dtags,-rpath,{}",
-        libraries().display()
-    ));
-    ghc.args(["-luthread_ring", "-o"]).arg(&program);
+    let [folder_of_libraries, library, path] = library::arguments("uthread_ring", folder);
+    ghc.args([folder_of_libraries, library, format!("-optl{path}")]);
+    ghc.arg("-o").arg(&program);
     assert!(ghc.status().unwrap().success(), "{main} does not compile");
     program
 }

@@ -1,6 +1,7 @@
 //! Compiles the tests in C with the header and the library, and runs them on each driver.
 
-use std::env;
+mod library;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,12 +10,6 @@ const SKIPPED: i32 = 77;
 
 /// Rounds of requests and pauses, of 1 ms on average.
 const POLLING_ROUNDS: &str = "1000";
-
-/// Returns the folder of the libraries that cargo has built with this test.
-fn libraries() -> PathBuf {
-    let own = env::current_exe().unwrap();
-    own.parent().unwrap().to_owned()
-}
 
 fn compile(compiler: &str, folder: &Path) -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -33,14 +28,7 @@ fn compile(compiler: &str, folder: &Path) -> PathBuf {
         .arg(package.join("tests/manager.c"))
         .arg("-I")
         .arg(package.join("include"))
-        .arg("-L")
-        .arg(libraries())
-        .arg("-luthread_ring")
-        // Before the paths of cargo, where an older build of the library may be.
-        .arg(format!(
-            "-Wl,--disable-new-dtags,-rpath,{}",
-            libraries().display()
-        ))
+        .args(library::arguments("uthread_ring", folder))
         .status()
         .unwrap();
     assert!(status.success(), "the tests in C do not compile");

@@ -1,10 +1,12 @@
 //! Compiles programs that are written for pthreads, as they are and for fibers, and runs them.
 
 mod compiled;
+#[path = "../../c/tests/library/mod.rs"]
+mod library;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs, thread};
+use std::{fs, thread};
 
 use compiled::{Server, assert_passed, check_echo};
 
@@ -37,21 +39,16 @@ const FAULTS: [&str; 5] = [
     "detected memory leaks",
 ];
 
-/// Arguments that make a program one for fibers.
-fn for_fibers() -> Vec<String> {
-    let libraries = env::current_exe().unwrap();
-    let libraries = libraries.parent().unwrap().display();
+/// Returns arguments that make a program in `folder` one for fibers.
+fn for_fibers(folder: &Path) -> Vec<String> {
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
-    vec![
-        "-I".into(),
-        include.display().to_string(),
+    let mut arguments = vec![
+        format!("-I{}", include.display()),
         "-include".into(),
         "uthread_pthread.h".into(),
-        format!("-L{libraries}"),
-        "-luthread_pthread".into(),
-        // Before the paths of cargo, where an older build of the library may be.
-        format!("-Wl,--disable-new-dtags,-rpath,{libraries}"),
-    ]
+    ];
+    arguments.extend(library::arguments("uthread_pthread", folder));
+    arguments
 }
 
 /// Compiles a program, or returns `None` if there is no such compiler.
@@ -110,7 +107,7 @@ fn programs_for_pthreads_pass_as_they_are_and_on_fibers() {
         };
         let output = Command::new(native).output().unwrap();
         assert_passed(&output, &format!("{source} by {compiler}, as it is"));
-        let fibers = compile(compiler, source, &for_fibers(), folder.path()).unwrap();
+        let fibers = compile(compiler, source, &for_fibers(folder.path()), folder.path()).unwrap();
         for (driver, workers) in PLACES {
             let output = Command::new(&fibers)
                 .env("UTHREAD_DRIVER", driver)
@@ -126,7 +123,7 @@ fn programs_for_pthreads_pass_as_they_are_and_on_fibers() {
 #[test]
 fn the_address_sanitizer_finds_faults_in_fibers_and_no_others() {
     let folder = tempfile::tempdir().unwrap();
-    let arguments = [for_fibers(), vec![SANITIZER.into()]].concat();
+    let arguments = [for_fibers(folder.path()), vec![SANITIZER.into()]].concat();
     for (compiler, source) in PROGRAMS {
         if !has_sanitizer(compiler, folder.path()) {
             continue;
@@ -154,7 +151,13 @@ fn the_address_sanitizer_finds_faults_in_fibers_and_no_others() {
 #[test]
 fn lean_fibers_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let fibers = compile("cc", "tests/threads.c", &for_fibers(), folder.path()).unwrap();
+    let fibers = compile(
+        "cc",
+        "tests/threads.c",
+        &for_fibers(folder.path()),
+        folder.path(),
+    )
+    .unwrap();
     let output = Command::new(fibers)
         .env("UTHREAD_LEAN", "1")
         .output()
@@ -167,7 +170,7 @@ fn lean_fibers_are_refused() {
 fn the_example_echoes_as_it_is_and_on_fibers() {
     const CONNECTIONS: usize = 100;
     let folder = tempfile::tempdir().unwrap();
-    for more in [vec![], for_fibers()] {
+    for more in [vec![], for_fibers(folder.path())] {
         let program = compile("cc", "examples/echo.c", &more, folder.path()).unwrap();
         let server = Server::start(&mut Command::new(program));
         thread::scope(|scope| {

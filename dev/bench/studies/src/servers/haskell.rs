@@ -1,5 +1,6 @@
 //! The web servers in Haskell of `bindings/haskell/server`, each on a folder.
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -80,6 +81,12 @@ fn build(name: &str, main: &str) -> Result<PathBuf, String> {
         ghc.arg(haskell.join("uthread-uring/cbits/completion.c"));
         ghc.arg(format!("-L{}", folder.display()))
             .arg("-luthread_ring");
+        // By this name, programs load it.
+        let loaded = concat!("libuthread_ring.so.", env!("CARGO_PKG_VERSION_MAJOR"));
+        let loaded = library.with_file_name(loaded);
+        if !loaded.exists() {
+            symlink(&library, loaded).map_err(|error| error.to_string())?;
+        }
         ghc.arg(format!("-optl-Wl,-rpath,{}", folder.display()));
     }
     uthread_report::tell!("building the Haskell program {name}");
