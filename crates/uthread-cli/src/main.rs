@@ -76,7 +76,10 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => completions::run(shell),
-        Command::Man { command } => man::run(command.as_deref()),
+        Command::Man {
+            into: Some(folder), ..
+        } => man::write(&folder),
+        Command::Man { command, .. } => man::run(command.as_deref()),
     };
     ExitCode::from(exit as u8)
 }

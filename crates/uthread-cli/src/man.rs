@@ -1,4 +1,6 @@
-//! `uthread man`: prints a manual page.
+//! `uthread man`: prints a manual page, or writes all of them.
+
+use std::path::Path;
 
 use clap::CommandFactory;
 
@@ -21,4 +23,15 @@ pub(crate) fn run(name: Option<&str>) -> Exit {
         },
     };
     print(|out| clap_mangen::Man::new(command).render(out))
+}
+
+/// Writes a page for the program and for each subcommand.
+pub(crate) fn write(folder: &Path) -> Exit {
+    match clap_mangen::generate_to(CommandLine::command(), folder) {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            tell(format_args!("{}: {error}", folder.display()));
+            Exit::FailedRunning
+        }
+    }
 }

@@ -5,6 +5,7 @@ mod ci;
 mod cost;
 mod foreign;
 mod glibc;
+mod install;
 mod kernel_patch;
 mod kernels;
 mod tidy;
@@ -24,6 +25,9 @@ Commands:
   cost [--write]     count the instructions of the library's operations, and compare them with dev/bench/cost/counts.tsv,
                      or write them there; needs valgrind
   build-cost         build an echo server on uthread and one on Tokio, and print the time and the size of both
+  install [--prefix DIR] [--built DIR]
+                     install the program, the libraries for C, their headers and the manual pages in /usr/local or DIR, below
+                     the variable DESTDIR: a release build, or what cargo has built, such as in target/release
   tidy               check the rules of CONTRIBUTING.md that no lint covers
   kernels [NAME ..]  run the library's tests in qemu on Debian's kernels, all or the named ones
   glibc [SUITE ..]   run the tests of own thread-local storage with the C libraries of newer Debian releases, all or
@@ -62,6 +66,7 @@ fn run(root: &Path, arguments: &[&str]) -> io::Result<bool> {
         ["cost"] => cost::run(root, false),
         ["cost", "--write"] => cost::run(root, true),
         ["build-cost"] => build_cost::run(root).map(|()| true),
+        ["install", ref arguments @ ..] => install::run(root, arguments).map(|()| true),
         ["kernels", ref names @ ..] => kernels::run(root, names),
         ["glibc", ref names @ ..] => glibc::run(root, names),
         ["kernel-patch"] => kernel_patch::run(root),

@@ -116,6 +116,9 @@ pub(crate) enum Command {
     Man {
         /// Subcommand to describe [default: the program itself]
         command: Option<String>,
+        /// Write the pages of the program and of all subcommands to this folder instead
+        #[arg(long, value_name = "DIR", conflicts_with = "command")]
+        into: Option<PathBuf>,
     },
 }
 

@@ -158,6 +158,12 @@ fn wrong_usage_is_2_and_help_is_0() {
         command(&["man", "none"]).output().unwrap().status.code(),
         Some(2)
     );
+    let folder = tempfile::tempdir().unwrap();
+    let output = command(&["man", "--into"]).arg(folder.path()).output();
+    assert_eq!(output.unwrap().status.code(), Some(0));
+    for page in ["uthread.1", "uthread-serve.1"] {
+        assert!(folder.path().join(page).is_file(), "{page}");
+    }
 }
 
 /// Catches a second package with a default program, which would make the command ambiguous that
