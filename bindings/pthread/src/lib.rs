@@ -18,6 +18,7 @@
 //! | `attributes` | how a thread is created |
 //! | `deadline` | times of C as moments |
 //! | `errno` | results as C reports them |
+//! | `stalls` | reports of threads that keep a worker |
 //! | `process` | the runtime of the process |
 //! | `record` | the record of a thread, and its end |
 //! | `thread` | create, join, detach, exit |
@@ -48,6 +49,8 @@ mod errno;
 mod deadline;
 
 mod attributes;
+
+mod stalls;
 
 pub mod process;
 pub mod record;

@@ -6,6 +6,8 @@ use std::{env, io, process};
 
 use uthread::Runtime;
 
+use crate::stalls;
+
 /// The variable of the environment that sets the number of workers.
 const VARIABLE: &str = "UTHREAD_WORKERS";
 
@@ -28,9 +30,10 @@ pub(crate) fn runtime() -> io::Result<&'static Runtime> {
     {
         return Ok(runtime);
     }
+    let builder = Runtime::builder().on_stall(stalls::print);
     let builder = match workers()? {
-        0 => Runtime::builder(),
-        workers => Runtime::builder().workers(workers),
+        0 => builder,
+        workers => builder.workers(workers),
     };
     let runtime = builder.build()?;
     if runtime.is_lean() {

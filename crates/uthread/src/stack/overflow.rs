@@ -109,7 +109,8 @@ fn report_and_abort(victim: &Victim<'_>) -> ! {
         report,
         "\nuthread: stack overflow in fiber {id} '{name}', spawned at {site}: \
          its {size} KiB are used up.\n\
-         Recurse less, move large values to the heap, or raise `stack_size` in `Builder` or `thread::Builder`.\n",
+         Recurse less, move large values to the heap, or raise `stack_size` in `Builder` or `thread::Builder` \
+         (with pthreads: `pthread_attr_setstacksize`).\n",
         id = victim.id,
         name = victim.name.unwrap_or("unnamed"),
         site = victim.spawn_site,
