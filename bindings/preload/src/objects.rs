@@ -1,7 +1,7 @@
 //! Locks and semaphores: in the memory of glibc's.
 //!
-//! What several processes share, or what a thread that ends leaves to others, or what changes
-//! priorities, stays glibc's, which marks its objects:
+//! What several processes share, or what a thread that ends leaves to others, or what has a priority
+//! ceiling, stays glibc's, which marks its objects:
 //!
 //! | object | its mark |
 //! | --- | --- |
@@ -100,9 +100,9 @@ objects! {
     pthread_mutex_clocklock(object: uthread_mutex_t, clock: libc::clockid_t, time: Time), mutex_is_foreign, mutex::uthread_mutex_clocklock;
     pthread_mutex_unlock(object: uthread_mutex_t), mutex_is_foreign, mutex::uthread_mutex_unlock;
     pthread_cond_destroy(object: uthread_cond_t), cond_is_foreign, condition::uthread_cond_destroy;
-    pthread_cond_wait(object: uthread_cond_t, mutex: *mut uthread_mutex_t), cond_is_foreign, condition::uthread_cond_wait;
-    pthread_cond_timedwait(object: uthread_cond_t, mutex: *mut uthread_mutex_t, time: Time), cond_is_foreign, condition::uthread_cond_timedwait;
-    pthread_cond_clockwait(object: uthread_cond_t, mutex: *mut uthread_mutex_t, clock: libc::clockid_t, time: Time), cond_is_foreign, condition::uthread_cond_clockwait;
+    pthread_cond_wait(object: uthread_cond_t, mutex: *mut uthread_mutex_t), cond_is_foreign, cond_wait;
+    pthread_cond_timedwait(object: uthread_cond_t, mutex: *mut uthread_mutex_t, time: Time), cond_is_foreign, cond_timedwait;
+    pthread_cond_clockwait(object: uthread_cond_t, mutex: *mut uthread_mutex_t, clock: libc::clockid_t, time: Time), cond_is_foreign, cond_clockwait;
     pthread_cond_signal(object: uthread_cond_t), cond_is_foreign, condition::uthread_cond_signal;
     pthread_cond_broadcast(object: uthread_cond_t), cond_is_foreign, condition::uthread_cond_broadcast;
     pthread_rwlock_destroy(object: uthread_rwlock_t), rwlock_is_foreign, rwlock::uthread_rwlock_destroy;
@@ -122,6 +122,53 @@ objects! {
     sem_trywait(object: uthread_sem_t), sem_is_foreign, semaphore::uthread_sem_trywait;
     sem_post(object: uthread_sem_t), sem_is_foreign, semaphore::uthread_sem_post;
     sem_getvalue(object: uthread_sem_t, value: *mut c_int), sem_is_foreign, semaphore::uthread_sem_getvalue;
+}
+
+/// Waits for a condition variable of this library, with a mutex that may be glibc's.
+///
+/// # Safety
+///
+/// The contract of `pthread_cond_wait`; or with a time, that of `pthread_cond_timedwait`.
+#[allow(unsafe_code, reason = "objects of the program")]
+unsafe fn wait_with_any(
+    condition: *mut uthread_cond_t,
+    mutex: *mut uthread_mutex_t,
+    clock: Option<libc::clockid_t>,
+    time: Time,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let unlock = || unsafe { pthread_mutex_unlock(mutex) };
+    // SAFETY: the caller's contract.
+    let lock = || unsafe { pthread_mutex_lock(mutex) };
+    // SAFETY: the caller's contract.
+    unsafe { condition::wait_without(condition, clock, time, unlock, lock) }
+}
+
+#[allow(unsafe_code, reason = "objects of the program")]
+unsafe fn cond_wait(condition: *mut uthread_cond_t, mutex: *mut uthread_mutex_t) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { wait_with_any(condition, mutex, None, ptr::null()) }
+}
+
+#[allow(unsafe_code, reason = "objects of the program")]
+unsafe fn cond_timedwait(
+    condition: *mut uthread_cond_t,
+    mutex: *mut uthread_mutex_t,
+    time: Time,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { wait_with_any(condition, mutex, None, time) }
+}
+
+#[allow(unsafe_code, reason = "objects of the program")]
+unsafe fn cond_clockwait(
+    condition: *mut uthread_cond_t,
+    mutex: *mut uthread_mutex_t,
+    clock: libc::clockid_t,
+    time: Time,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { wait_with_any(condition, mutex, Some(clock), time) }
 }
 
 #[allow(unsafe_code, reason = "functions of the C library")]
@@ -144,7 +191,8 @@ macro_rules! attribute {
     }};
 }
 
-/// `pthread_mutex_init`.
+/// `pthread_mutex_init`. Without inheritance of priorities, which fibers do not have: the kernel does not
+/// know them as owners.
 #[allow(unsafe_code, reason = "a C function")]
 pub(crate) unsafe extern "C" fn pthread_mutex_init(
     mutex: *mut uthread_mutex_t,
@@ -157,9 +205,17 @@ pub(crate) unsafe extern "C" fn pthread_mutex_init(
     // SAFETY: the contract of the call is the caller's.
     if let Some(reason) = unsafe { reason_for_native(attr) } {
         report::fall_back(Function::pthread_mutex_init, reason);
+        // SAFETY: the caller's contract. The attributes are a number.
+        let mut attr = unsafe { *attr };
+        if attribute!(libc::pthread_mutexattr_getprotocol, &raw const attr)
+            == libc::PTHREAD_PRIO_INHERIT
+        {
+            // SAFETY: initialized above.
+            unsafe { libc::pthread_mutexattr_setprotocol(&raw mut attr, libc::PTHREAD_PRIO_NONE) };
+        }
         let call = real!(pthread_mutex_init: fn(*mut uthread_mutex_t, *const libc::pthread_mutexattr_t) -> c_int);
         // SAFETY: the contract of the call is the caller's.
-        return unsafe { call(mutex, attr) };
+        return unsafe { call(mutex, &raw const attr) };
     }
     let attr = uthread_mutexattr_t::new(attribute!(pthread_mutexattr_gettype, attr));
     // SAFETY: the contract of the call is the caller's.
@@ -179,11 +235,8 @@ unsafe fn reason_for_native(attr: *const libc::pthread_mutexattr_t) -> Option<Re
     if attribute!(libc::pthread_mutexattr_getrobust, attr) != 0 {
         return Some(Reason::RobustMutex);
     }
-    match attribute!(libc::pthread_mutexattr_getprotocol, attr) {
-        libc::PTHREAD_PRIO_NONE => None,
-        libc::PTHREAD_PRIO_INHERIT => Some(Reason::InheritingMutex),
-        _ => Some(Reason::CeilingMutex),
-    }
+    let protocol = attribute!(libc::pthread_mutexattr_getprotocol, attr);
+    (protocol == libc::PTHREAD_PRIO_PROTECT).then_some(Reason::CeilingMutex)
 }
 
 /// `pthread_cond_init`.

@@ -73,7 +73,6 @@ macro_rules! reasons {
 reasons! {
     SharedMutex Object "process-shared mutex";
     RobustMutex Object "robust mutex";
-    InheritingMutex Object "mutex with priority inheritance";
     CeilingMutex Object "mutex with a priority ceiling";
     SharedCondition Object "process-shared condition variable";
     SharedRwlock Object "process-shared read-write lock";

@@ -94,6 +94,60 @@ static void processes_share_objects(void) {
     CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+/* A mutex of glibc with a condition variable that is not, and a mutex with priority inheritance, which
+   the kernel could not give to a fiber. */
+
+static struct turns {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    int turn;
+} turns;
+
+static void *take_turns_alone(void *argument) {
+    int own = argument != NULL;
+    for (int round = 0; round < ROUNDS; round++) {
+        CHECK(pthread_mutex_lock(&turns.mutex) == 0);
+        while (turns.turn != own)
+            CHECK(pthread_cond_wait(&turns.changed, &turns.mutex) == 0);
+        turns.turn = !own;
+        /* The other one waits for the mutex meanwhile. */
+        sched_yield();
+        CHECK(pthread_cond_broadcast(&turns.changed) == 0);
+        CHECK(pthread_mutex_unlock(&turns.mutex) == 0);
+    }
+    return NULL;
+}
+
+static void *see_deadlines(void *argument) {
+    struct timespec time = {0, 0};
+    CHECK(pthread_mutex_lock(&turns.mutex) == 0);
+    CHECK(pthread_cond_timedwait(&turns.changed, &turns.mutex, &time) == ETIMEDOUT);
+    CHECK(pthread_cond_clockwait(&turns.changed, &turns.mutex, CLOCK_MONOTONIC, &time) == ETIMEDOUT);
+    time.tv_nsec = -1;
+    CHECK(pthread_cond_timedwait(&turns.changed, &turns.mutex, &time) == EINVAL);
+    CHECK(pthread_mutex_unlock(&turns.mutex) == 0);
+    return argument;
+}
+
+static void a_mutex_waits_with_a_condition(int is_robust, int inherits) {
+    pthread_t threads[2], other;
+    pthread_mutexattr_t mutex;
+    CHECK(pthread_mutexattr_init(&mutex) == 0);
+    if (is_robust)
+        CHECK(pthread_mutexattr_setrobust(&mutex, PTHREAD_MUTEX_ROBUST) == 0);
+    if (inherits)
+        CHECK(pthread_mutexattr_setprotocol(&mutex, PTHREAD_PRIO_INHERIT) == 0);
+    CHECK(pthread_mutex_init(&turns.mutex, &mutex) == 0);
+    CHECK(pthread_cond_init(&turns.changed, NULL) == 0);
+    CHECK(pthread_create(&threads[0], NULL, take_turns_alone, NULL) == 0);
+    CHECK(pthread_create(&threads[1], NULL, take_turns_alone, threads) == 0);
+    CHECK(pthread_join(threads[0], NULL) == 0);
+    CHECK(pthread_join(threads[1], NULL) == 0);
+    CHECK(pthread_create(&other, NULL, see_deadlines, NULL) == 0);
+    CHECK(pthread_join(other, NULL) == 0);
+    CHECK(pthread_mutex_destroy(&turns.mutex) == 0 && pthread_cond_destroy(&turns.changed) == 0);
+}
+
 static void *use_much_stack(void *argument) {
     volatile char memory[4 << 20];
     for (size_t place = 0; place < sizeof memory; place += 4096)
@@ -109,6 +163,9 @@ static void a_stack_is_as_large_as_that_of_a_thread(void) {
 
 int main(void) {
     processes_share_objects();
+    a_mutex_waits_with_a_condition(1, 0);
+    a_mutex_waits_with_a_condition(0, 1);
+    a_mutex_waits_with_a_condition(1, 1);
     a_stack_is_as_large_as_that_of_a_thread();
     puts("passed");
     return 0;

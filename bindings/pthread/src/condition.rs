@@ -60,17 +60,27 @@ impl Condition {
     }
 
     fn wait(&self, mutex: &Mutex, deadline: Option<Instant>) -> io::Result<()> {
+        self.wait_without(|| mutex.unlock(), || mutex.lock(None), deadline)
+    }
+
+    /// Waits without a mutex that these unlock and lock.
+    fn wait_without(
+        &self,
+        unlock: impl FnOnce() -> io::Result<()>,
+        lock: impl FnOnce() -> io::Result<()>,
+        deadline: Option<Instant>,
+    ) -> io::Result<()> {
         record::point(|| {
             let signals = self.signals.load(Ordering::Relaxed);
             self.waiting.fetch_add(1, Ordering::Relaxed);
-            let unlocked = mutex.unlock();
+            let unlocked = unlock();
             if unlocked.is_err() {
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
                 return unlocked;
             }
             let ended = futex::wait(&self.signals, signals, deadline);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            mutex.lock(None)?;
+            lock()?;
             match ended {
                 // There was a signal before the wait.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
@@ -198,6 +208,34 @@ pub unsafe extern "C-unwind" fn uthread_cond_clockwait(
     });
     // SAFETY: the caller's contract.
     code(condition.wait_until(mutex, clock, unsafe { &*time }))
+}
+
+/// Waits like `uthread_cond_wait`, or until a time of this clock, or that of the condition variable, with
+/// a mutex that these unlock and lock. Returns what they return if it is not 0.
+///
+/// # Safety
+///
+/// `condition` points to a condition variable, and `time` is null or points to the time.
+#[allow(unsafe_code, reason = "an object of the program")]
+pub unsafe fn wait_without(
+    condition: *mut uthread_cond_t,
+    clock: Option<libc::clockid_t>,
+    time: *const libc::timespec,
+    unlock: impl FnOnce() -> c_int,
+    lock: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let condition = unsafe { Condition::at(condition) };
+    let clock = clock.unwrap_or_else(|| condition.clock.load(Ordering::Relaxed) as c_int);
+    // SAFETY: the caller's contract.
+    let deadline = unsafe { time.as_ref() }.map(|time| deadline::of(clock, time));
+    let result = |code| match code {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(code)),
+    };
+    code(deadline.transpose().and_then(|deadline| {
+        condition.wait_without(|| result(unlock()), || result(lock()), deadline.flatten())
+    }))
 }
 
 /// Wakes the thread that has waited longest, if there is one.
