@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use anyhow::bail;
 use uthread_dump::Report;
 
 use crate::args::DumpArgs;
@@ -31,7 +32,12 @@ pub(crate) fn run(args: &DumpArgs) -> Exit {
 
 fn read(args: &DumpArgs) -> anyhow::Result<Report> {
     match args.target.parse() {
+        Ok(pid) if args.no_stop => uthread_dump::dump_running(pid),
         Ok(pid) if args.program.is_none() => uthread_dump::dump(pid),
+        _ if args.no_stop => bail!(
+            "{}: this is no process, which --no-stop is for",
+            args.target
+        ),
         _ => uthread_dump::dump_core(Path::new(&args.target), args.program.as_deref()),
     }
 }

@@ -9,7 +9,8 @@ use std::mem;
 
 use uthread::root::{Awaited, Layout, Reason};
 
-use crate::memory::{Piece, word};
+use crate::controls::WITHOUT_WORKER;
+use crate::memory::{Memory, Piece, word};
 use crate::snapshot::{Copied, Identity, Snapshot, left_off};
 
 /// The copied fibers, in the order of the lists.
@@ -73,6 +74,24 @@ impl Ahead {
         }
     }
 
+    /// Leaves out the fibers that run without their workers, which is no switch: on a thread that
+    /// has not been stopped. Called between the copy of the stacks and the next one of the fibers.
+    pub(crate) fn leave_out_alone(&mut self, memory: &dyn Memory) {
+        let record = |copy: &Snapshot| copy.control.word(copy.layout.record).filter(|at| *at != 0);
+        let with_record = self.copies.iter().enumerate();
+        let with_record =
+            with_record.filter_map(|(index, copy)| Some((index, record(copy)?, copy.layout)));
+        let (indexes, mut claims): (Vec<_>, Vec<_>) = with_record
+            .map(|(index, record, layout)| (index, Piece::new(record + u64::from(layout.claim), 8)))
+            .unzip();
+        memory.read(&mut claims);
+        for (index, claim) in indexes.into_iter().zip(claims) {
+            if claim.word(0).is_none_or(|claim| claim == WITHOUT_WORKER) {
+                self.marks[index] = None;
+            }
+        }
+    }
+
     /// Finds the copy of a fiber, unless it may have changed.
     pub(crate) fn find(&mut self, address: u64, control: &[u8], layout: Layout) -> Option<usize> {
         let mark = Mark::of(address, control, layout)?;
@@ -126,6 +145,7 @@ mod tests {
             value: None,
             suspended_for: None,
             is_settled,
+            is_still: false,
         };
         Ahead::of(Copied {
             fibers: vec![snapshot],

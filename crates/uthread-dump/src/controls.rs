@@ -11,6 +11,9 @@ const NEAR_BYTES: u64 = 4096;
 /// Maximum number of live fibers of a worker. More are no list of fibers.
 const FIBERS_MAX: u64 = 1 << 28;
 
+/// What a record has at [`Layout::claim`] if its fiber runs without its worker.
+pub(crate) const WITHOUT_WORKER: u64 = 2;
+
 /// Returns the address of the references to fibers in a `Vec`, and their number. `None` if it is
 /// being changed.
 pub(crate) fn references(vector: &Piece) -> Option<(u64, usize)> {

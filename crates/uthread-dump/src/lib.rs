@@ -14,7 +14,8 @@
 //! # }
 //! ```
 //!
-//! [`dump_core`] reads the fibers of a core file instead. [`Watch`] counts fibers, and what workers
+//! [`dump_core`] reads the fibers of a core file instead, and [`dump_running`] those of a process that
+//! is not stopped. [`Watch`] counts fibers, and what workers
 //! do over time, and does not stop the process. [`trace`](trace()) records each of their steps.
 //!
 //! x86-64 only.
@@ -79,13 +80,7 @@ const ROUNDS_AHEAD: u32 = 2;
 /// another version of it.
 pub fn dump(pid: i32) -> Result<Report> {
     let modules = Modules::of(process::mappings(pid)?);
-    let mut ahead = Ahead::default();
-    for _ in 0..ROUNDS_AHEAD {
-        let taken = fibers::take(&Running(pid), &modules, ahead);
-        ahead = taken
-            .map(|taken| Ahead::of(taken.finish()))
-            .unwrap_or_default();
-    }
+    let ahead = look_ahead(pid, &modules);
     let mut process = Process::stop(pid)?;
     let taken = fibers::take(&process, &modules, ahead)?;
     let stopped = process.resume();
@@ -94,6 +89,52 @@ pub fn dump(pid: i32) -> Result<Report> {
     report.set_stopped(stopped);
     report.find_targets();
     Ok(report)
+}
+
+/// Returns the fibers of a process that runs on meanwhile, which may be the calling one. Those that
+/// run or are resumed while they are copied are [`State::Moving`], without their calls.
+///
+/// # Errors
+///
+/// There is no such process; its memory may not be read, by `process_vm_readv(2)`, which the calling
+/// process always may; it does not use the library, or another version of it.
+///
+/// ```
+/// # fn main() -> anyhow::Result<()> {
+/// uthread::run(|| {
+///     let waits = uthread::spawn(uthread::thread::park);
+///     uthread::yield_now();
+///     let report = uthread_dump::dump_running(std::process::id().cast_signed())?;
+///     println!("{report}"); // Where each of the two is, but for the caller.
+///     assert_eq!(report.fibers(), 2);
+///     waits.thread().unpark();
+///     waits.join().unwrap();
+///     # anyhow::Ok(())
+/// })
+/// # }
+/// ```
+pub fn dump_running(pid: i32) -> Result<Report> {
+    let modules = Modules::of(process::mappings(pid)?);
+    let memory = Running(pid);
+    if let Some(root) = modules.roots.first() {
+        memory.probe(root.start)?;
+    }
+    let mut ahead = look_ahead(pid, &modules);
+    ahead.leave_out_alone(&memory);
+    let taken = fibers::take(&memory, &modules, ahead)?;
+    let mut copied = taken.finish();
+    copied.leave_out_moving();
+    let mut report = Report::new(pid, copied, &memory, &modules);
+    report.find_targets();
+    Ok(report)
+}
+
+/// Copies the fibers while the process runs.
+fn look_ahead(pid: i32, modules: &Modules) -> Ahead {
+    (0..ROUNDS_AHEAD).fold(Ahead::default(), |ahead, _| {
+        let taken = fibers::take(&Running(pid), modules, ahead);
+        taken.map_or_else(|_| Ahead::default(), |taken| Ahead::of(taken.finish()))
+    })
 }
 
 /// Returns the fibers of a process that has left a core file. `program` is the file of its program,
@@ -107,5 +148,9 @@ pub fn dump_core(path: &Path, program: Option<&Path>) -> Result<Report> {
     let core = Core::open(path, program)?;
     let modules = Modules::of(core.mappings.clone());
     let copied = fibers::take(&core, &modules, Ahead::default())?.finish();
-    Ok(Report::new(core.pid, copied, &core, &modules))
+    let report = Report::new(core.pid, copied, &core, &modules);
+    Ok(Report {
+        is_core: true,
+        ..report
+    })
 }

@@ -27,6 +27,8 @@ pub enum State {
     Alone,
     /// It never runs again: its runtime was dropped.
     Abandoned,
+    /// It ran or was resumed while the process, which was not stopped, was read.
+    Moving,
     /// What its memory says makes no sense.
     Unknown,
 }
@@ -104,6 +106,7 @@ impl Display for State {
             State::Dedicated => write!(out, "on a thread of its own"),
             State::Alone => write!(out, "returning to a worker"),
             State::Abandoned => write!(out, "abandoned"),
+            State::Moving => write!(out, "running or resumed meanwhile"),
             State::Unknown => write!(out, "in an unknown state"),
         }
     }

@@ -80,17 +80,19 @@ impl Reader<'_> {
         }
     }
 
-    pub(crate) fn read(&mut self, copy: Snapshot) -> Fiber {
+    /// `is_running` if the process has not been stopped.
+    pub(crate) fn read(&mut self, copy: Snapshot, is_running: bool) -> Fiber {
         let layout = copy.layout;
         let byte = |offset: u32| copy.control.bytes.get(offset as usize).copied();
         let left_off = left_off(&copy.control.bytes, layout);
         let state = match copy.running {
             Some((thread, _)) => State::Running { thread },
+            None if is_running && !copy.is_still => State::Moving,
             None => suspended(byte(layout.reason), byte(layout.token), left_off),
         };
         let registers = match copy.running {
             Some((_, registers)) => Some(registers),
-            None if state == State::New => None,
+            None if matches!(state, State::New | State::Moving) => None,
             None => self.saved(&copy.stack, left_off),
         };
         let awaited = copy.awaited.filter(|_| state == State::Parked);

@@ -24,7 +24,9 @@ const EXAMPLES_MAX: usize = 5;
 pub struct Report {
     /// The id of the process.
     pub pid: i32,
-    /// The time for which it was stopped, in milliseconds; `None` of a core file.
+    /// `true` if it has left a core file, of which these are the fibers.
+    pub is_core: bool,
+    /// The time for which it was stopped, in milliseconds; `None` if it was not, and of a core file.
     pub stopped_ms: Option<f64>,
     /// Number of threads of its workers, one number a runtime.
     pub workers: Vec<usize>,
@@ -89,7 +91,9 @@ impl Report {
         let mut cache = Cache::default();
         let mut groups: HashMap<(State, Backtrace), Vec<Member>> = HashMap::new();
         let mut referred = copied.referred;
-        let fibers = copied.fibers.into_iter().map(|copy| reader.read(copy));
+        let is_running = copied.is_running;
+        let fibers = copied.fibers.into_iter();
+        let fibers = fibers.map(|copy| reader.read(copy, is_running));
         let fibers: Vec<_> = fibers.collect();
         let by_bits = fibers
             .iter()
@@ -109,7 +113,7 @@ impl Report {
             let backtrace = match fiber.registers {
                 Some(registers) => modules.unwind(registers, &fiber.stack, &mut cache),
                 None => Backtrace {
-                    is_cut: fiber.state != State::New,
+                    is_cut: !matches!(fiber.state, State::New | State::Moving),
                     ..Backtrace::default()
                 },
             };
@@ -141,6 +145,7 @@ impl Report {
         });
         Report {
             pid,
+            is_core: false,
             stopped_ms: None,
             workers: copied.workers.iter().map(|runtime| runtime.1).collect(),
             groups,
@@ -276,7 +281,14 @@ impl Display for Report {
                 "process {}: {fibers} on {workers}, stopped for {time:.1} ms",
                 self.pid
             )?,
-            None => writeln!(out, "core of process {}: {fibers} on {workers}", self.pid)?,
+            None if self.is_core => {
+                writeln!(out, "core of process {}: {fibers} on {workers}", self.pid)?;
+            }
+            None => writeln!(
+                out,
+                "process {}: {fibers} on {workers}, not stopped",
+                self.pid
+            )?,
         }
         for group in &self.groups {
             write!(out, "\n{group}")?;

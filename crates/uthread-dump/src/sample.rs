@@ -156,8 +156,8 @@ impl States {
             State::Operation => &mut self.operation,
             State::New => &mut self.new,
             State::Abandoned => &mut self.abandoned,
-            // Only a dump tells dedicated fibers from parked ones.
-            State::Unknown | State::Dedicated => return None,
+            // Only a dump tells these apart from others.
+            State::Unknown | State::Dedicated | State::Moving => return None,
         };
         *number += 1;
         Some(())

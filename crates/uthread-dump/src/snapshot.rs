@@ -11,6 +11,8 @@ use crate::memory::{Piece, Registers, word};
 #[derive(Default)]
 pub(crate) struct Copied {
     pub(crate) fibers: Vec<Snapshot>,
+    /// `true` if the process has not been stopped.
+    pub(crate) is_running: bool,
     /// The words and threads to which these refer.
     pub(crate) referred: Referred,
     /// Number of workers by runtime.
@@ -36,6 +38,21 @@ pub(crate) struct Snapshot {
     pub(crate) suspended_for: Option<Duration>,
     /// `true` if its last switch was completed before it was copied.
     pub(crate) is_settled: bool,
+    /// `true` if it is the same as in the copy before, since when it has not run.
+    pub(crate) is_still: bool,
+}
+
+impl Copied {
+    /// Leaves out the stacks of those that have run since the copy before. The process has not been
+    /// stopped.
+    pub(crate) fn leave_out_moving(&mut self) {
+        for fiber in self.fibers.iter_mut().filter(|fiber| !fiber.is_still) {
+            fiber.stack = Piece::new(0, 0);
+            fiber.suspended_for = None;
+            fiber.awaited = None;
+        }
+        self.is_running = true;
+    }
 }
 
 /// What a fiber has from its spawn on.

@@ -70,6 +70,7 @@ impl Taken {
     pub(crate) fn finish(mut self) -> Copied {
         let mut copied = Copied {
             fibers: Vec::new(),
+            is_running: false,
             referred: self.referred,
             workers: self.workers,
             problems: self.problems,
@@ -103,6 +104,7 @@ impl TakenList {
         let mut others = self.stacks.into_iter().zip(self.identities);
         for (address, known) in self.addresses.into_iter().zip(self.known) {
             let ahead = known.and_then(|index| ahead.take(index));
+            let is_still = ahead.is_some();
             let Some((stack, identity)) = ahead.or_else(|| others.next()) else {
                 lost += 1;
                 continue;
@@ -129,6 +131,7 @@ impl TakenList {
                 awaited,
                 value: awaited.and_then(|awaited| copied.referred.value(awaited)),
                 suspended_for: since.filter(|_| running.is_none()),
+                is_still,
                 is_settled: self.history.has_completed(last_switch),
                 layout: self.layout,
                 runtime: self.runtime,

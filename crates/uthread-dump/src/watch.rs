@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use uthread::root::Layout;
 
-use crate::controls::{Controls, references, suspended};
+use crate::controls::{Controls, WITHOUT_WORKER, references, suspended};
 use crate::looks::{Seen, look};
 use crate::memory::{Memory as _, Piece, read_one, word};
 use crate::model::State;
@@ -29,9 +29,6 @@ const ATTEMPTS: u32 = 20;
 
 /// The pause between two of these: a change takes less than a microsecond.
 const PAUSE: Duration = Duration::from_millis(1);
-
-/// The word in a record that says that the fiber runs without its worker.
-const TAKEN: u64 = 2;
 
 /// The highest reason and token that a control block can have.
 const REASON_MAX: u8 = 4;
@@ -316,7 +313,7 @@ impl Watch {
         };
         let mut claims: Vec<_> = fibers.iter().map(claim).collect();
         self.memory.read(&mut claims);
-        let is_alone = |claim: &Piece| claim.word(0) == Some(TAKEN);
+        let is_alone = |claim: &Piece| claim.word(0) == Some(WITHOUT_WORKER);
         claims.iter().map(is_alone).collect()
     }
 

@@ -145,10 +145,10 @@ fn main() {
     let (kind, name) = name.split_once(' ').expect("a kind and a name");
     let case = CASES.iter().find(|case| case.name == name);
     let builder = Runtime::builder().workers(2);
-    let builder = if kind == "lean" {
-        builder.lean()
-    } else {
-        builder
+    let builder = match kind {
+        "lean" => builder.lean(),
+        "listed" => builder.dump_on_quit(),
+        _ => builder,
     };
     (case.expect("a case of this name").run)(builder);
 }
@@ -172,8 +172,8 @@ fn run_cases() {
         check(case, &mut child, &lines, &place);
         println!("{place}: ok");
     }
-    for driver in DRIVERS {
-        check_list_on_quit(driver);
+    for (driver, kind) in DRIVERS.into_iter().zip(["default", "listed"]) {
+        check_list_on_quit(driver, kind);
         println!("a list on {driver:?}: ok");
     }
 }
@@ -189,12 +189,12 @@ impl Drop for Killed {
 }
 
 fn begin(case: &Case, lean: bool, driver: Option<&str>) -> Killed {
-    Killed(command(case, lean, driver).spawn().unwrap())
+    let kind = if lean { "lean" } else { "default" };
+    Killed(command(case, kind, driver).spawn().unwrap())
 }
 
-fn command(case: &Case, lean: bool, driver: Option<&str>) -> Command {
+fn command(case: &Case, kind: &str, driver: Option<&str>) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
-    let kind = if lean { "lean" } else { "default" };
     command
         .env(CASE, format!("{kind} {}", case.name))
         .stdin(Stdio::null())
@@ -272,12 +272,16 @@ fn without_times(report: &str) -> String {
     left
 }
 
-/// A program that lists its fibers on `SIGQUIT` goes on, and still reports a deadlock.
-fn check_list_on_quit(driver: Option<&str>) {
+/// A program that lists its fibers on `SIGQUIT` goes on, and still reports a deadlock. It is asked to
+/// by the environment, unless it does by itself.
+fn check_list_on_quit(driver: Option<&str>, kind: &str) {
     let case = CASES.iter().find(|case| case.name == "a lost message");
     let case = case.expect("a case of this name");
-    let mut command = command(case, false, driver);
-    command.env("UTHREAD_DUMP", "1").env(ANNOUNCES, "1");
+    let mut command = command(case, kind, driver);
+    command.env(ANNOUNCES, "1");
+    if kind == "default" {
+        command.env("UTHREAD_DUMP", "1");
+    }
     let mut child = Killed(command.spawn().unwrap());
     let lines = Lines::of(&mut child);
     let mut line = String::new();

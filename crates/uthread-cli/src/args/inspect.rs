@@ -36,6 +36,9 @@ pub(crate) struct DumpArgs {
     /// Only fibers in a function, or waiting on a path or address, that contains this text
     #[arg(long, value_name = "TEXT")]
     pub(crate) waiting_on: Option<String>,
+    /// Do not stop the process: fibers that run meanwhile are shown without their calls
+    #[arg(long, conflicts_with = "program")]
+    pub(crate) no_stop: bool,
     /// Print every fiber as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -33,6 +33,8 @@ fn the_fibers_of_a_server_are_shown() {
         "{page}"
     );
     assert!(page.contains("TcpListener"), "{page}");
+    let page = dump(&program, &["--no-stop"]);
+    assert!(page.contains(" workers, not stopped\n"), "{page}");
     let page = dump(&program, &["--older-than", "1h"]);
     assert!(page.contains(": 0 fibers on "), "{page}");
     let page = dump(&program, &["--name", "no such name"]);

@@ -13,8 +13,19 @@ use uthread::net::{TcpListener, TcpStream, UdpSocket};
 use uthread::os::unix::net::UnixListener;
 use uthread::sync::{Barrier, Condvar, Mutex, RwLock, Semaphore, mpsc, oneshot, watch};
 
-/// Number of fibers that wait in each way.
+/// Number of fibers that wait in each way, unless the environment names another one.
 pub(crate) const EACH: usize = 3;
+
+/// The variable of the environment with that number.
+pub(crate) const EACH_IN_ENVIRONMENT: &str = "UTHREAD_DUMP_EACH";
+
+/// Maximum number of fibers in each way that needs descriptors.
+pub(crate) const EACH_WITH_FILES_MAX: usize = 500;
+
+fn each() -> usize {
+    let number = std::env::var(EACH_IN_ENVIRONMENT).ok();
+    number.map_or(EACH, |number| number.parse().unwrap())
+}
 
 /// Number of fibers that run all the time.
 pub(crate) const BUSY: u64 = 200;
@@ -88,7 +99,18 @@ fn descend(depth: u64) -> u64 {
 /// Spawns fibers of this name, which run until the process ends.
 #[track_caller]
 fn spawn_all(name: &str, body: impl Fn() + Send + Sync + Clone + 'static) {
-    for _ in 0..EACH {
+    spawn(each(), name, body);
+}
+
+/// Spawns fewer such fibers, each of which needs descriptors.
+#[track_caller]
+fn spawn_some(name: &str, body: impl Fn() + Send + Sync + Clone + 'static) {
+    spawn(each().min(EACH_WITH_FILES_MAX), name, body);
+}
+
+#[track_caller]
+fn spawn(count: usize, name: &str, body: impl Fn() + Send + Sync + Clone + 'static) {
+    for _ in 0..count {
         let builder = uthread::thread::Builder::new().name(name.to_owned());
         drop(builder.spawn(body.clone()).unwrap());
     }
@@ -131,7 +153,7 @@ fn wait_in_locks() {
     spawn_all("read-lock", || drop(lock.read()));
     let (free, condvar) = (leak(Mutex::new(())), leak(Condvar::new()));
     spawn_all("condvar", || drop(condvar.wait(free.lock().unwrap())));
-    let barrier = leak(Barrier::new(EACH + 1));
+    let barrier = leak(Barrier::new(each() + 1));
     spawn_all("barrier", || {
         barrier.wait();
     });
@@ -194,7 +216,7 @@ fn wait_for_fibers() {
     let listener = leak(TcpListener::bind(any).unwrap());
     let address = listener.local_addr().unwrap();
     // It has waited for an operation before.
-    spawn_all("connected", move || {
+    spawn_some("connected", move || {
         let _stream = TcpStream::connect(address).unwrap();
         uthread::sleep(Duration::from_secs(3600));
     });
@@ -210,26 +232,26 @@ fn wait_for_the_kernel() {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let listener = leak(TcpListener::bind(any).unwrap());
     let address = listener.local_addr().unwrap();
-    spawn_all("accept", move || {
+    spawn_some("accept", move || {
         drop(leak(TcpListener::bind(any).unwrap()).accept())
     });
-    spawn_all("read", move || {
+    spawn_some("read", move || {
         let mut stream = TcpStream::connect(address).unwrap();
         let _ = stream.read(&mut [0]);
     });
-    spawn_all("datagram", move || {
+    spawn_some("datagram", move || {
         drop(UdpSocket::bind(any).unwrap().recv_from(&mut [0]))
     });
     let name = format!("uthread-dump-{}", std::process::id());
     let name = unix::net::SocketAddr::from_abstract_name(name).unwrap();
     let unix_listener = leak(UnixListener::bind_addr(&name).unwrap());
-    spawn_all("unix", || drop(unix_listener.accept()));
-    spawn_all("pipe", || {
+    spawn_some("unix", || drop(unix_listener.accept()));
+    spawn_some("pipe", || {
         let (mut reader, writer) = uthread::io::pipe().unwrap();
         let _writer = leak(writer);
         let _ = reader.read(&mut [0]);
     });
-    spawn_all("fifo", || {
+    spawn_some("fifo", || {
         let _ = fifo().read(&mut [0]);
     });
 }

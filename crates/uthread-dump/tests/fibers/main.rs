@@ -2,143 +2,27 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod child;
+mod in_gdb;
+mod support;
 
 use std::collections::HashSet;
-use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use uthread::root::VERSION;
 use uthread::{Driver, Runtime};
 use uthread_dump::{Group, Report, State, WaitsFor};
 
-use crate::child::{BUSY, EACH};
-
-/// Selects the driver and the kind of fibers of the child, which is this test itself.
-const CHILD: &str = "UTHREAD_DUMP_CHILD";
-
-/// The size that a core file of the child may have: its slabs of stacks, of which few are used.
-const CORE_BYTES_MAX: u64 = 1 << 32;
-
-/// The names of fibers that wait for others or for a time, and functions that they are in.
-const PARKED: [(&str, &str); 15] = [
-    ("mutex", "Mutex"),
-    ("read-lock", "RwLock"),
-    ("condvar", "Condvar"),
-    ("barrier", "Barrier"),
-    ("semaphore", "Semaphore"),
-    // Inlined, and named where there are line tables.
-    ("receiver", "wait_in_channels"),
-    ("sender", "wait_in_channels"),
-    ("oneshot", "recv"),
-    ("watch", "changed"),
-    ("join", "join"),
-    ("park", "park"),
-    ("sleep", "sleep"),
-    ("connected", "sleep"),
-    ("scope", "scope"),
-    ("select", "select"),
-];
-
-/// The same of fibers that wait for an operation, and parts of what their descriptors
-/// refer to.
-const WAITING_FOR_THE_KERNEL: [(&str, &str, [&str; 2]); 6] = [
-    ("read", "read", ["tcp 127.0.0.1:", " -> 127.0.0.1:"]),
-    ("accept", "accept", ["tcp 127.0.0.1:", " (listening)"]),
-    ("datagram", "recv_from", ["udp 127.0.0.1:", ""]),
-    ("unix", "accept", ["unix @uthread-dump-", " (listening)"]),
-    ("pipe", "read", ["pipe:[", "]"]),
-    ("fifo", "read", ["/", "/fifo (deleted)"]),
-];
-
-/// A process whose fibers all wait. Ended when it is dropped.
-struct Waiting(Child);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Returns a child of this kind, in this folder.
-fn child(folder: &Path, kind: &str) -> Command {
-    let mut child = Command::new(env::current_exe().unwrap());
-    child
-        .args(["--exact", "waits_in_many_ways", "--nocapture"])
-        .env(CHILD, kind)
-        .current_dir(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
-    child
-}
-
-impl Waiting {
-    fn start(kind: &str) -> Waiting {
-        Waiting::start_in(&env::current_dir().unwrap(), kind)
-    }
-
-    /// Starts it in this folder, where it leaves a core file if it is aborted.
-    fn start_in(folder: &Path, kind: &str) -> Waiting {
-        let mut waiting = Waiting(child(folder, kind).spawn().unwrap());
-        let lines = BufReader::new(waiting.0.stdout.take().unwrap()).lines();
-        let mut lines = lines.map_while(Result::ok);
-        assert!(
-            lines.any(|line| line == "all are spawned"),
-            "the child has ended"
-        );
-        waiting
-    }
-
-    fn pid(&self) -> i32 {
-        self.0.id() as i32
-    }
-
-    /// Dumps the fibers once all wait, or as they are when that takes too long.
-    fn dump_waiting(&self, kind: &str) -> Report {
-        let kinds = PARKED.len() + WAITING_FOR_THE_KERNEL.len();
-        // Two kinds have a child each, and one has a thread each. Then there is the first fiber, and the one that computes.
-        let all = (kinds + 3) * EACH + 1 + usize::from(kind != "lean");
-        let waits = |group: &Group| !matches!(group.state, State::Ready | State::New);
-        // It connects first, which also is an operation.
-        let reads = |group: &Group| is_named(group, "read") && is_in(group, "read");
-        let deadline = Instant::now() + Duration::from_secs(30);
-        loop {
-            let report = uthread_dump::dump(self.pid()).unwrap();
-            let all_wait = report.fibers() == all
-                && report.groups.iter().all(waits)
-                && report.groups.iter().any(reads);
-            if all_wait || Instant::now() >= deadline {
-                return report;
-            }
-            std::thread::yield_now();
-        }
-    }
-}
-
-fn is_named(group: &Group, name: &str) -> bool {
-    let mut fibers = group.fibers.iter();
-    fibers.any(|fiber| fiber.name.as_deref() == Some(name))
-}
-
-fn is_in(group: &Group, function: &str) -> bool {
-    let mut frames = group.frames.iter();
-    frames.any(|frame| frame.function.contains(function))
-}
-
-/// Returns the group of fibers with this name.
-#[track_caller]
-fn group<'a>(report: &'a Report, name: &str) -> &'a Group {
-    let groups = report.groups.iter();
-    let found: Vec<_> = groups.filter(|group| is_named(group, name)).collect();
-    assert_eq!(found.len(), 1, "{name}\n{report}");
-    found[0]
-}
+use crate::child::{BUSY, EACH, EACH_IN_ENVIRONMENT, EACH_WITH_FILES_MAX};
+use crate::in_gdb::gdb;
+use crate::support::{
+    CHILD, CORE_BYTES_MAX, CORE_BYTES_OF_MANY, PARKED, WAITING_FOR_THE_KERNEL, Waiting, abort_in,
+    child, group, is_in, is_named, leaves_core_files, only_file_in,
+};
 
 /// Checks that the fibers with this name are in one group, in this state and in this function.
 #[track_caller]
@@ -259,35 +143,6 @@ fn assert_awaited_fibers_are_shown(report: &Report) {
     assert_eq!(threads.collect::<HashSet<_>>().len(), EACH);
 }
 
-/// Returns `true` if an aborted process leaves a core file in its folder.
-fn leaves_core_files() -> bool {
-    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
-    let limit = getrlimit(Resource::RLIMIT_CORE).unwrap();
-    let leaves = pattern.trim() == "core" && limit.1 >= CORE_BYTES_MAX;
-    if !leaves {
-        println!("not tested: this system writes core files elsewhere: {pattern}");
-    }
-    leaves
-}
-
-fn only_file_in(folder: &Path) -> PathBuf {
-    let mut files = fs::read_dir(folder).unwrap();
-    files.next().unwrap().unwrap().path()
-}
-
-/// Aborts a process whose fibers all wait. Returns them, and its core file in this folder; `None`
-/// where there is none.
-fn abort_in(folder: &Path) -> Option<(Report, PathBuf)> {
-    if !leaves_core_files() {
-        return None;
-    }
-    let mut waiting = Waiting::start_in(folder, "uring");
-    let before = waiting.dump_waiting("uring");
-    kill(Pid::from_raw(waiting.pid()), Signal::SIGABRT).unwrap();
-    waiting.0.wait().unwrap();
-    Some((before, only_file_in(folder)))
-}
-
 #[test]
 fn every_fiber_of_a_core_file_is_shown() {
     let folder = tempfile::tempdir().unwrap();
@@ -327,166 +182,6 @@ fn a_fiber_whose_stack_overflowed_is_shown() {
     let output = gdb(&["-core", core.to_str().unwrap()], &[&backtrace]);
     let is_shown = output.contains("running on thread") && output.contains("child::descend");
     assert!(is_shown, "{output}");
-}
-
-/// Runs gdb with the script of this program, which it finds by itself, and returns what it prints.
-fn gdb(place: &[&str], commands: &[&str]) -> String {
-    let program = env::current_exe().unwrap();
-    let program = program.to_str().unwrap();
-    let is_safe = format!("add-auto-load-safe-path {program}");
-    let mut gdb = Command::new("gdb");
-    gdb.args(["-nx", "-batch", "-iex", &is_safe, "-iex", "set width 0"]);
-    gdb.arg(program).args(place);
-    for command in commands {
-        gdb.args(["-ex", command]);
-    }
-    let output = gdb.output().expect("these tests need gdb");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        !errors.contains("ptrace: "),
-        "gdb may not trace here: {errors}"
-    );
-    String::from_utf8_lossy(&output.stdout).into_owned() + &errors
-}
-
-/// Checks that gdb shows fibers with this name, each of them in this state and in this function.
-#[track_caller]
-fn assert_gdb_shows(output: &str, name: &str, count: usize, state: &str, function: &str) {
-    let sections = output.split("\n\nFiber ").skip(1);
-    let named = format!("\"{name}\", ");
-    let shown: Vec<_> = sections
-        .filter(|section| section.contains(&named))
-        .collect();
-    assert_eq!(shown.len(), count, "{name}\n{output}");
-    for section in shown {
-        let (title, frames) = section.split_once(":\n#").unwrap();
-        assert!(title.contains(state), "{section}");
-        assert!(title.contains("spawned at "), "{section}");
-        assert!(title.contains("tests/fibers/child.rs:"), "{section}");
-        assert!(frames.contains(function), "{function}: {section}");
-        assert!(frames.contains("fibers::"), "{section}");
-        assert!(frames.contains("run_fibers"), "not to its base: {section}");
-    }
-}
-
-fn assert_gdb_shows_all(output: &str) {
-    for (name, function) in PARKED {
-        assert_gdb_shows(output, name, EACH, "parked", function);
-    }
-    for (name, function, _) in WAITING_FOR_THE_KERNEL {
-        assert_gdb_shows(
-            output,
-            name,
-            EACH,
-            "waiting for an operation on fd ",
-            function,
-        );
-    }
-    assert_gdb_shows(output, "computes", 1, "running on thread ", "compute");
-    for (name, state) in [
-        ("mutex", "parked, waiting for a lock of fiber "),
-        ("read-lock", "parked, waiting for a lock of fiber "),
-        ("join", "parked, waiting for the end of fiber "),
-    ] {
-        assert_gdb_shows(output, name, EACH, state, "");
-    }
-    let dedicated = output.split("\n\nFiber ").skip(1);
-    let dedicated = dedicated.filter(|section| section.contains(" of its own, spawned at "));
-    let is_in = |section: &&str| section.contains("wait_on_a_thread");
-    assert_eq!(dedicated.filter(is_in).count(), EACH, "{output}");
-}
-
-/// Returns the id of a fiber with this name.
-fn id_of(report: &Report, name: &str) -> u64 {
-    group(report, name).fibers[0].id
-}
-
-#[test]
-fn gdb_shows_every_fiber_of_a_process() {
-    let waiting = Waiting::start("uring");
-    let report = waiting.dump_waiting("uring");
-    let pid = waiting.pid().to_string();
-    let output = gdb(&["-p", &pid], &["info fibers", "fiber apply all bt"]);
-    assert_gdb_shows_all(&output);
-    for fiber in &group(&report, "scope").fibers {
-        let scope = format!(" in the scope of fiber {}:\n", fiber.id);
-        assert_eq!(output.matches(&scope).count(), 1, "{output}");
-    }
-    let rows = output.lines().filter(|line| line.contains("tests/fibers/"));
-    let rows: Vec<_> = rows.filter(|line| !line.starts_with("Fiber ")).collect();
-    assert_eq!(rows.len(), report.fibers(), "{output}");
-    for fiber in &group(&report, "sleep").fibers {
-        let fields = format!("{} {} parked sleep ", fiber.id, fiber.worker);
-        let is_it = |row: &&str| {
-            row.split_whitespace()
-                .collect::<Vec<_>>()
-                .join(" ")
-                .starts_with(&fields)
-        };
-        assert!(rows.iter().any(is_it), "{fields}\n{output}");
-    }
-    // The process goes on.
-    let again = uthread_dump::dump(waiting.pid()).unwrap();
-    assert_eq!(again.fibers(), report.fibers());
-}
-
-#[test]
-fn gdb_shows_every_fiber_of_a_core_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some((report, core)) = abort_in(folder.path()) else {
-        return;
-    };
-    let core = core.to_str().unwrap();
-    let id = id_of(&report, "mutex");
-    let one = format!("fiber {id} bt");
-    let output = gdb(&["-core", core], &["fiber apply all bt"]);
-    assert_gdb_shows_all(&output);
-    let output = gdb(&["-core", core], &[&one]);
-    assert_gdb_shows(&output, "mutex", 1, "parked", "Mutex");
-}
-
-#[test]
-fn gdb_refuses_another_layout() {
-    let waiting = Waiting::start("uring");
-    let pid = waiting.pid().to_string();
-    let (known, other) = (VERSION, VERSION + 1);
-    let version = format!("next(uthread_roots()) + 8, ({other}).to_bytes(4, 'little')");
-    let change = format!("python gdb.selected_inferior().write_memory({version})");
-    let output = gdb(&["-p", &pid], &[&change, "info fibers"]);
-    let reason =
-        format!("the program's uthread has layout {other}, and this script knows layout {known}: ");
-    assert!(output.contains(&reason), "{output}");
-}
-
-/// Also where the command fails. A part of a stack is one of a suspended fiber only.
-#[test]
-fn gdb_selects_what_was_selected_before() {
-    let waiting = Waiting::start("uring");
-    let report = waiting.dump_waiting("uring");
-    let pid = waiting.pid().to_string();
-    let id = id_of(&report, "sleep");
-    let [part, up, end, wrong] =
-        ["bt 2", "up 3", "bt -1", "wrong"].map(|command| format!("fiber {id} {command}"));
-    let mark = "echo \\n--\\n";
-    let place = ["thread", "frame", "info registers rip rsp rbp rbx", "bt"];
-    let commands = [
-        &["thread 2", "frame 1", mark][..],
-        &place,
-        &[mark, &part, &up, &end, &wrong, "fiber 1 bt", mark],
-        &place,
-        &[mark],
-    ]
-    .concat();
-    let output = gdb(&["-p", &pid], &commands);
-    let parts: Vec<_> = output.split("\n--\n").collect();
-    assert!(parts[1].contains("#1 "), "{output}");
-    assert_eq!(parts[1], parts[3], "{output}");
-    let numbers = parts[2].lines().filter_map(|line| line.split(' ').next());
-    let numbers: Vec<_> = numbers.filter(|word| word.starts_with('#')).collect();
-    assert_eq!(numbers[..3], ["#1", "#2", "#4"], "{output}");
-    assert!(parts[2].contains("stack_init_trampoline"), "{output}");
-    assert!(output.contains("there is no fiber 1: "), "{output}");
-    assert!(output.contains("Undefined command: \"wrong\""), "{output}");
 }
 
 #[test]
@@ -556,6 +251,45 @@ fn fibers_that_have_waited_for_long_come_first() {
     assert_eq!(report.fibers(), 0, "{report}");
 }
 
+#[test]
+fn the_fibers_of_a_process_that_runs_on_are_shown() {
+    let waiting = Waiting::start("uring");
+    waiting.dump_waiting("uring");
+    std::thread::sleep(Duration::from_millis(100));
+    let report = uthread_dump::dump_running(waiting.pid()).unwrap();
+    for (name, function) in PARKED {
+        assert_waits(&report, name, State::Parked, function);
+    }
+    for (name, function, _) in WAITING_FOR_THE_KERNEL {
+        assert_waits(&report, name, State::Operation, function);
+    }
+    let computes = group(&report, "computes");
+    assert_eq!((computes.state, computes.frames.len()), (State::Moving, 0));
+    assert!(
+        report.to_string().contains(" workers, not stopped\n"),
+        "{report}"
+    );
+    assert_targets_are_shown(report);
+}
+
+/// None of them is shown as it never was: in one function with the state of the other.
+#[test]
+fn fibers_that_run_all_the_time_are_moving_or_right() {
+    let busy = Waiting::start("busy");
+    let mut shown = 0;
+    for _ in 0..20 {
+        let report = uthread_dump::dump_running(busy.pid()).unwrap();
+        for group in report.groups.iter().filter(|group| is_named(group, "busy")) {
+            let is_moving = matches!(group.state, State::Moving | State::New);
+            let is_whole = is_in(group, "turn_left") != is_in(group, "turn_right");
+            assert_eq!(is_moving, group.frames.is_empty(), "{group}");
+            assert!(is_moving || is_whole && !group.is_cut, "{group}");
+            shown += if is_moving { 0 } else { group.fibers.len() };
+        }
+    }
+    assert!(shown > 0);
+}
+
 /// Stacks that are copied before the process is stopped change meanwhile.
 #[test]
 fn fibers_that_run_all_the_time_are_shown_as_they_are() {
@@ -595,12 +329,67 @@ fn a_missing_process_is_named() {
     assert!(error.contains(&i32::MAX.to_string()), "{error}");
 }
 
+/// A test of speed: `cargo test --release -p uthread-dump --test fibers -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes a quiet machine, and some gigabytes of memory and of the disk"]
+fn a_hundred_thousand_fibers_are_shown() {
+    const MANY: usize = 6_400;
+    const DUMPS: usize = 5;
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = child(folder.path(), "uring");
+    command.env(EACH_IN_ENVIRONMENT, MANY.to_string());
+    let mut waiting = Waiting::of(command);
+    let kinds = PARKED.map(|kind| (kind.0, State::Parked));
+    let operations = WAITING_FOR_THE_KERNEL.map(|kind| (kind.0, State::Operation));
+    let check = |report: &Report| {
+        assert_eq!(report.problems, [""; 0]);
+        for (name, state) in kinds.into_iter().chain(operations) {
+            let group = group(report, name);
+            let with_files = state == State::Operation || name == "connected";
+            let count = if with_files {
+                EACH_WITH_FILES_MAX
+            } else {
+                MANY
+            };
+            assert_eq!((group.fibers.len(), group.state), (count, state), "{name}");
+        }
+        assert!(report.fibers() >= 100_000, "{}", report.fibers());
+    };
+    std::thread::sleep(Duration::from_secs(5));
+    for _ in 0..DUMPS {
+        let begin = Instant::now();
+        let report = uthread_dump::dump(waiting.pid()).unwrap();
+        let took = begin.elapsed();
+        let (fibers, groups) = (report.fibers(), report.groups.len());
+        let stopped = report.stopped_ms.unwrap();
+        println!("{fibers} fibers in {groups} groups: {took:.2?}, stopped for {stopped:.1} ms");
+        check(&report);
+    }
+    if !leaves_core_files() {
+        return;
+    }
+    kill(Pid::from_raw(waiting.pid()), Signal::SIGABRT).unwrap();
+    waiting.0.wait().unwrap();
+    let begin = Instant::now();
+    let report = uthread_dump::dump_core(&only_file_in(folder.path()), None).unwrap();
+    println!(
+        "{} fibers of a core file: {:.2?}",
+        report.fibers(),
+        begin.elapsed()
+    );
+    check(&report);
+}
+
 /// The child: all its fibers wait, but for one that computes.
 #[test]
 fn waits_in_many_ways() {
     let Ok(kind) = env::var(CHILD) else { return };
     let (_, limit) = getrlimit(Resource::RLIMIT_CORE).unwrap();
-    setrlimit(Resource::RLIMIT_CORE, limit.min(CORE_BYTES_MAX), limit).unwrap();
+    let bytes = match env::var(EACH_IN_ENVIRONMENT) {
+        Ok(_) => CORE_BYTES_OF_MANY,
+        Err(_) => CORE_BYTES_MAX,
+    };
+    setrlimit(Resource::RLIMIT_CORE, limit.min(bytes), limit).unwrap();
     let builder = Runtime::builder().workers(2);
     let builder = match &*kind {
         "epoll" => builder.driver(Driver::Epoll),

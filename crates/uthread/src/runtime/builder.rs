@@ -70,6 +70,7 @@ pub struct Builder {
     stack_size: usize,
     name: String,
     is_lean: bool,
+    dumps_on_quit: bool,
     pub(super) rings: uring::Options,
     pub(super) calls: pool::Config,
     context: Option<Arc<dyn AnyContext>>,
@@ -85,6 +86,7 @@ impl fmt::Debug for Builder {
             .field("stack_size", &self.stack_size)
             .field("name", &self.name)
             .field("is_lean", &self.is_lean)
+            .field("dumps_on_quit", &self.dumps_on_quit)
             .field("kernel_polling", &self.rings.kernel_polling)
             .field("io_polling", &self.rings.io_polling)
             .field("blocking_threads", &self.calls.threads_max)
@@ -103,6 +105,7 @@ impl Builder {
             stack_size: STACK_SIZE,
             name: "uthread".to_owned(),
             is_lean: false,
+            dumps_on_quit: false,
             rings: uring::Options::default(),
             calls: pool::Config::default(),
             context: None,
@@ -296,6 +299,24 @@ impl Builder {
         self
     }
 
+    /// Handles `SIGQUIT`, which is Ctrl-\ on a terminal: prints a short list of the
+    /// [fibers](crate::runtime::fibers()) on standard error, and goes on. The environment variable
+    /// `UTHREAD_DUMP=1` has the same effect.
+    ///
+    /// A thread of the process waits for the signal. With [`Driver::Threads`] there is no list.
+    ///
+    /// ```
+    /// let runtime = uthread::Runtime::builder().dump_on_quit().build()?;
+    /// rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::QUIT)?;
+    /// assert_eq!(runtime.run(|| 6 * 7), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn dump_on_quit(mut self) -> Builder {
+        self.dumps_on_quit = true;
+        self
+    }
+
     /// Saves and restores context that code which does not know of fibers keeps in thread-locals,
     /// at each switch between fibers. A second call replaces the first. See the example of
     /// [`FiberContext`].
@@ -308,9 +329,6 @@ impl Builder {
     }
 
     /// Starts the workers and returns the runtime.
-    ///
-    /// With the environment variable `UTHREAD_DUMP=1` it handles `SIGQUIT`, by a list of its
-    /// [fibers](crate::runtime::fibers()) on standard error.
     ///
     /// # Errors
     ///
@@ -459,7 +477,7 @@ impl Builder {
             let body: Job = Box::new(|| monitor.run());
             workers.monitor = Some(thread.spawn(body)?);
         }
-        if is_asked_for("UTHREAD_DUMP") {
+        if self.dumps_on_quit || is_asked_for("UTHREAD_DUMP") {
             dump::on_quit(&workers.shared)?;
         }
         Ok((workers, details))
