@@ -44,9 +44,6 @@ unsafe extern "C-unwind" fn futex(
     other: *mut u32,
     third: u32,
 ) -> c_long {
-    if number == libc::SYS_futex && record::is_fiber() {
-        count(operation);
-    }
     let arguments = Arguments {
         word,
         operation,
@@ -55,11 +52,15 @@ unsafe extern "C-unwind" fn futex(
         other,
         third,
     };
-    if number == libc::SYS_futex
+    if number == libc::SYS_futex {
         // SAFETY: the caller's contract.
-        && let Some(result) = unsafe { call(arguments) }
-    {
-        return result;
+        let result = unsafe { call(arguments) };
+        if record::is_fiber() {
+            count(operation, result.is_some());
+        }
+        if let Some(result) = result {
+            return result;
+        }
     }
     let call = real!(syscall: fn(c_long, *mut u32, c_int, u32, *const libc::timespec, *mut u32, u32) -> c_long);
     // SAFETY: the caller's contract.
@@ -67,10 +68,9 @@ unsafe extern "C-unwind" fn futex(
 }
 
 /// Counts a call of a fiber if it waits.
-fn count(operation: c_int) {
-    let is_private = operation & libc::FUTEX_PRIVATE_FLAG != 0;
+fn count(operation: c_int, is_carried: bool) {
     match operation & libc::FUTEX_CMD_MASK {
-        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET if is_private => {
+        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET if is_carried => {
             report::carry(Function::syscall);
         }
         libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => {

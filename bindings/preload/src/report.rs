@@ -81,7 +81,7 @@ reasons! {
     Mask Call "mask of signals";
     Children Call "not only the end of one child";
     Disk Call "file on a disk";
-    SharedWord Call "word that processes may share";
+    SharedWord Call "word in memory that processes may share";
     InheritingWord Call "lock with priority inheritance";
 }
 

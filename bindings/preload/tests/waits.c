@@ -8,6 +8,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
@@ -314,9 +316,10 @@ static void children_are_waited_for(void) {
 /* futex */
 
 static uint32_t word, other;
+static int privacy = FUTEX_PRIVATE_FLAG;
 
 static long futex(uint32_t *word, int operation, uint32_t value, const void *time, uint32_t *other, uint32_t third) {
-    return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, time, other, third);
+    return syscall(SYS_futex, word, operation | privacy, value, time, other, third);
 }
 
 static void *wait_for_word(void *argument) {
@@ -343,6 +346,7 @@ static void *wait_for_word(void *argument) {
 static void *see_limits_of_futex(void *argument) {
     struct timespec start, limit = {0, 20000000}, wrong = {0, -1}, deadline;
     uint32_t seven = 7;
+    other = 0;
     clock_gettime(CLOCK_MONOTONIC, &start);
     CHECK(futex(&seven, FUTEX_WAIT, 7, &limit, NULL, 0) == -1 && errno == ETIMEDOUT);
     CHECK(elapsed_ms(start) >= 19);
@@ -409,6 +413,35 @@ static void *wake_after_begun(void *argument) {
     return argument;
 }
 
+/* A word that is shared indeed, for which another process waits and wakes. */
+
+static uint32_t *common_word;
+
+static void *wait_for_common_word(void *argument) {
+    CHECK(futex(common_word, FUTEX_WAIT, 0, NULL, NULL, 0) == 0);
+    return argument;
+}
+
+static void wake_once(void) {
+    while (futex(common_word, FUTEX_WAKE, 1, NULL, NULL, 0) == 0)
+        sched_yield();
+}
+
+static void processes_share_a_word(void) {
+    int status;
+    common_word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(common_word != MAP_FAILED);
+    pid_t child = fork();
+    if (child == 0) {
+        wake_once();
+        wait_for_common_word(NULL);
+        _exit(0);
+    }
+    on_thread(wait_for_common_word);
+    wake_once();
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 static void futexes_wait(void) {
     wake_all_by(by_wake);
     wake_all_by(by_bits);
@@ -424,11 +457,21 @@ static void futexes_wait(void) {
     CHECK(pthread_join(threads[0], NULL) == 0);
 }
 
+static void futexes_of_any_kind_wait(void) {
+    futexes_wait();
+    /* Private memory, which the program does not say. The kernel moves no fiber to another word. */
+    privacy = 0;
+    wake_all_by(by_wake);
+    wake_all_by(by_bits);
+    on_thread(see_limits_of_futex);
+    processes_share_a_word();
+}
+
 int main(void) {
     epoll_waits();
     polls_wait();
     children_are_waited_for();
-    futexes_wait();
+    futexes_of_any_kind_wait();
     puts("passed");
     return 0;
 }

@@ -1,5 +1,9 @@
 //! `futex(2)` on words that only this process uses, for programs that make the system call themselves.
 //!
+//! Many programs do not tell the kernel that a word is private, among them those that wait for atomics
+//! of C++. A fiber that waits for such a word looks whether its page is; then threads are woken here and
+//! by the kernel.
+//!
 //! The waiters are those of [`uthread::sync::futex`], whether they are fibers or threads. The kernel
 //! finds none of them; so each operation that wakes private waiters is here:
 //!
@@ -12,7 +16,10 @@
 //! | `WAKE_OP` | the same |
 
 use std::ffi::{c_int, c_long};
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
+use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
@@ -20,6 +27,7 @@ use uthread::sync::futex::{wait, wake};
 
 use crate::deadline;
 use crate::errno::returned;
+use crate::record;
 
 /// The arguments of the system call.
 #[derive(Clone, Copy, Debug)]
@@ -47,11 +55,12 @@ const ANY_BIT: u32 = u32::MAX;
 /// The addresses are those that the operation takes.
 #[allow(unsafe_code, reason = "words of the program")]
 pub unsafe fn call(arguments: Arguments) -> Option<c_long> {
-    if arguments.operation & libc::FUTEX_PRIVATE_FLAG == 0 {
-        return None;
-    }
     // SAFETY: the caller's contract.
     let word = unsafe { at(arguments.word) }?;
+    if arguments.operation & libc::FUTEX_PRIVATE_FLAG == 0 {
+        // SAFETY: the caller's contract.
+        return unsafe { call_on_any(word, arguments) };
+    }
     let operation = arguments.operation & libc::FUTEX_CMD_MASK;
     let count = arguments.value as usize;
     let second_count = arguments.time.addr() as u32 as usize;
@@ -89,6 +98,74 @@ pub unsafe fn call(arguments: Arguments) -> Option<c_long> {
         _ => return None,
     };
     Some(returned(result.map(|number| number as c_long)))
+}
+
+/// Makes a call on a word that processes may share, or returns `None` if it is for the kernel.
+///
+/// # Safety
+///
+/// As for `call`.
+#[allow(unsafe_code, reason = "words of the program")]
+unsafe fn call_on_any(word: &AtomicU32, arguments: Arguments) -> Option<c_long> {
+    let mut private = arguments;
+    private.operation |= libc::FUTEX_PRIVATE_FLAG;
+    match arguments.operation & libc::FUTEX_CMD_MASK {
+        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => {
+            // Another value needs no look at the page.
+            let waits = record::is_fiber() && word.load(Ordering::SeqCst) == arguments.value;
+            // SAFETY: the caller's contract.
+            (waits && is_private(word)).then(|| unsafe { call(private) })?
+        }
+        libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET => {
+            // SAFETY: the caller's contract.
+            let woken = unsafe { call(private) }?;
+            let rest = c_long::from(arguments.value) - woken;
+            if rest <= 0 {
+                return Some(woken);
+            }
+            let Arguments {
+                operation, third, ..
+            } = arguments;
+            let (none, address) = (ptr::null::<u32>(), word.as_ptr());
+            // SAFETY: the call uses the address only to compare it.
+            let others = unsafe {
+                libc::syscall(libc::SYS_futex, address, operation, rest, none, none, third)
+            };
+            Some(if woken > 0 {
+                woken + others.max(0)
+            } else {
+                others
+            })
+        }
+        libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE | libc::FUTEX_WAKE_OP => {
+            wake(word, usize::MAX);
+            // SAFETY: the caller's contract.
+            if let Some(other) = unsafe { at(arguments.other) } {
+                wake(other, usize::MAX);
+            }
+            None
+        }
+        _ => None,
+    }
+}
+
+/// Bits of the kernel's record of a page: it is there; it is that of a file, or of memory that processes
+/// share.
+const PRESENT: u64 = 1 << 63;
+const FILE_OR_SHARED: u64 = 1 << 61;
+
+/// Returns `true` if the page of a word is known to be of this process alone.
+fn is_private(word: &AtomicU32) -> bool {
+    // SAFETY: the call has no preconditions.
+    #[allow(unsafe_code, reason = "a call of the C library")]
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+    let page = word.as_ptr().addr() as u64 / page_bytes;
+    let mut record = [0; 8];
+    // Opened for each look: the program may close any descriptor.
+    let offset = page * size_of_val(&record) as u64;
+    let records = File::open("/proc/self/pagemap");
+    let read = records.and_then(|records| records.read_exact_at(&mut record, offset));
+    read.is_ok() && u64::from_ne_bytes(record) & (PRESENT | FILE_OR_SHARED) == PRESENT
 }
 
 /// Returns a word of the program; `None` if the kernel would refuse its address.
