@@ -340,3 +340,38 @@ fn what_cannot_be_traced_is_an_error() {
         "{error:#}"
     );
 }
+
+/// A tool that attaches to a probe raises its semaphore, which makes the workers come by.
+#[test]
+fn gdb_stops_at_a_probe() {
+    let works = Works::start("uring");
+    let pid = works.0.id().to_string();
+    let mut gdb = Command::new("timeout");
+    gdb.args(["60", "gdb", "-nx", "-batch", "-p", &pid]);
+    for command in [
+        "info probes stap uthread",
+        "break -probe-stap uthread:run",
+        "continue",
+        "printf \"fiber %lu ran for %ld ns and left: %lu\\n\", $_probe_arg0, $_probe_arg3 - $_probe_arg2, $_probe_arg4",
+    ] {
+        gdb.args(["-ex", command]);
+    }
+    let output = gdb.output().expect("this test needs gdb");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let probes = printed.lines().filter(|line| line.starts_with("stap "));
+    let names = probes.filter_map(|line| line.split_whitespace().nth(2));
+    let names: HashSet<_> = names.collect();
+    let expected = [
+        "run", "ready", "wake", "spawn", "sleep", "submit", "steal", "move", "detach", "return",
+    ];
+    assert_eq!(names, HashSet::from(expected), "{printed}");
+    let line = printed.lines().find(|line| line.starts_with("fiber "));
+    let line = line.unwrap_or_else(|| panic!("{printed}"));
+    let numbers = line.split(' ').filter_map(|word| word.parse().ok());
+    let numbers: Vec<i64> = numbers.collect();
+    let &[fiber, ns, leave] = &*numbers else {
+        panic!("{line}")
+    };
+    assert!(fiber > 0 && (0..1_000_000_000).contains(&ns), "{line}");
+    assert!(Leave::from_byte(leave as u8).is_some(), "{line}");
+}

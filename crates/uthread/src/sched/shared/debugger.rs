@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::events::Events;
 use super::history;
 use super::idle::Sleeper;
+use super::probes;
 use super::remote::Remote;
 use crate::atomic::lock;
 use crate::fiber::{self, FiberRef};
@@ -65,5 +66,5 @@ pub(in crate::sched) fn remove(fibers: &Vec<FiberRef>) {
 
 /// Returns `true` if a tool wants the workers to record what they do.
 pub(in crate::sched) fn is_traced(now: Instant) -> bool {
-    ROOT.is_traced(|| history::time_ns(now))
+    probes::are_attached() || ROOT.is_traced(|| history::time_ns(now))
 }

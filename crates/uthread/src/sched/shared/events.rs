@@ -4,6 +4,7 @@ use std::iter;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use super::probes;
 use crate::root::{EVENT_WORDS, EVENTS_MAX, EventKind};
 
 /// The events of a worker, which alone adds to them.
@@ -33,6 +34,7 @@ impl Events {
         else {
             return;
         };
+        probes::pass(kind, detail, fields);
         let number = written.load(Ordering::Relaxed);
         let at = (number as usize % EVENTS_MAX) * EVENT_WORDS;
         let first = kind as u64 | u64::from(detail) << 8;

@@ -18,6 +18,7 @@
 //! | [`gauge`] | numbers that a worker lets others read |
 //! | [`history`] | when a worker had completed how many switches |
 //! | [`events`] | what a worker records while a tool traces the process |
+//! | [`probes`] | static probes at what is recorded |
 //! | [`counters`] | the counts of a worker |
 //! | [`listing`] | a list of the started fibers |
 
@@ -35,6 +36,7 @@ pub(crate) mod idle;
 mod life;
 pub(in crate::sched) mod listing;
 mod notifier;
+mod probes;
 mod remote;
 pub(in crate::sched) mod runners;
 pub(crate) mod shortage;
