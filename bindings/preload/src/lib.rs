@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `functions` | the functions that are replaced |
 //! | `report` | what `--stats` and `--verbose` print |
+//! | `own` | programs that use uthread themselves |
 //! | `real` | the functions of the C library |
 //! | `calls` | calls that wait |
 //! | `futex` | the system call `futex` |
@@ -17,6 +18,8 @@
 mod functions;
 
 mod report;
+
+mod own;
 
 mod real;
 

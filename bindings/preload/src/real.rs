@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::functions::Function;
-use crate::report;
+use crate::{own, report};
 
 /// The functions of the C library. Null until they are looked up.
 pub(crate) static REAL: [AtomicPtr<c_void>; Function::ALL.len()] =
@@ -31,6 +31,11 @@ pub(crate) extern "C" fn initialize() {
     }
     report::begin();
     find_code();
+    if own::program_uses_uthread() {
+        // As if it were this library: it gets the functions of the C library.
+        CODE[0].store(0, Ordering::Relaxed);
+        CODE[1].store(usize::MAX, Ordering::Release);
+    }
 }
 
 /// Returns a function of the C library; null if it has none of this name.

@@ -100,6 +100,25 @@ fn many_threads_are_few_threads_of_the_system() {
     assert!(threads <= 2 * cpus + 8, "{threads} threads");
 }
 
+/// It has the section by which a debugger finds the workers of a program that uses uthread.
+#[test]
+fn a_program_that_uses_uthread_keeps_its_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("own.c");
+    let section = r#"__attribute__((section("uthread_root"))) int root = 1;"#;
+    let echo = concat!(env!("CARGO_MANIFEST_DIR"), "/../pthread/examples/echo.c");
+    let echo = fs::read_to_string(echo).unwrap();
+    fs::write(&source, format!("{section}\n{echo}")).unwrap();
+    let program = compile("cc", source.to_str().unwrap(), folder.path());
+    let server = Server::start(&mut on_fibers(program));
+    let connections: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    for connection in &connections {
+        check_echo(connection, [1, 2, 3, 4]);
+    }
+    let tasks = format!("/proc/{}/task", server.process.id());
+    assert_eq!(fs::read_dir(tasks).unwrap().count(), 1 + connections.len());
+}
+
 const TABLE: &str = "
   threads of the program  10, at most 10 at once
   workers                 1

@@ -13,6 +13,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use object::Endianness;
 use object::elf::{EM_X86_64, FileHeader32, FileHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use uthread::root::SECTION;
 
 use crate::args::RunArgs;
 use crate::exit::Exit;
@@ -164,6 +165,13 @@ fn check_file(contents: &[u8]) -> Result<()> {
         name.as_encoded_bytes().starts_with(LOADER_OF_GLIBC),
         "its loader is {}, and not that of glibc",
         loader.display()
+    );
+    let sections = header.sections(endian, contents)?;
+    ensure!(
+        sections
+            .section_by_name(endian, SECTION.as_bytes())
+            .is_none(),
+        "it uses uthread itself, and has its own fibers"
     );
     Ok(())
 }

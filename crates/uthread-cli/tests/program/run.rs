@@ -112,6 +112,9 @@ fn what_cannot_be_run_is_refused_with_a_reason() {
         contents[place..place + bytes.len()].copy_from_slice(bytes);
         fs::write(&program, contents).unwrap();
     };
+    let own = env!("CARGO_BIN_EXE_uthread");
+    assert_refused(&run(library, &[own, "doctor"]), "uses uthread itself");
+
     changed(4, &[1]);
     assert_refused(&run(library, &[name]), "32-bit");
     changed(18, &183_u16.to_le_bytes());
