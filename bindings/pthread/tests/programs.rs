@@ -4,6 +4,8 @@ mod compiled;
 #[path = "../../c/tests/library/mod.rs"]
 mod library;
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, thread};
@@ -183,5 +185,57 @@ fn the_example_echoes_as_it_is_and_on_fibers() {
                 });
             }
         });
+    }
+}
+
+/// Sends one request, and returns the status and the contents of the answer.
+fn get(mut connection: &TcpStream, name: &str, headers: &str) -> (String, Vec<u8>) {
+    write!(connection, "GET {name} HTTP/1.1\r\n{headers}\r\n").unwrap();
+    let mut lines = BufReader::new(connection);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert!(lines.read_line(&mut head).unwrap() > 0, "{head}");
+    }
+    let length = head.split("Content-Length: ").nth(1).unwrap();
+    let length = length.lines().next().unwrap().parse().unwrap();
+    let mut contents = vec![0; length];
+    lines.read_exact(&mut contents).unwrap();
+    (head.lines().next().unwrap().to_owned(), contents)
+}
+
+#[test]
+fn the_web_server_serves_files_as_it_is_and_on_fibers() {
+    const CONNECTIONS: usize = 20;
+    let folder = tempfile::tempdir().unwrap();
+    let small = b"a small file".to_vec();
+    let large: Vec<u8> = (0..100_000_u32).map(|byte| byte as u8).collect();
+    for (name, contents) in [("small", &small), ("large", &large), ("empty", &vec![])] {
+        fs::write(folder.path().join(name), contents).unwrap();
+    }
+    let mut for_fibers = for_fibers(folder.path());
+    for_fibers.push("-D_GNU_SOURCE".into());
+    for more in [vec!["-D_GNU_SOURCE".into()], for_fibers] {
+        let program = compile("cc", "examples/web.c", &more, folder.path()).unwrap();
+        let server = Server::start(Command::new(program).arg(folder.path()));
+        thread::scope(|scope| {
+            for _ in 0..CONNECTIONS {
+                scope.spawn(|| {
+                    let connection = server.connect();
+                    let found = "HTTP/1.1 200 OK".to_owned();
+                    for (name, contents) in [("/small", &small), ("/large", &large)] {
+                        assert_eq!(
+                            get(&connection, name, ""),
+                            (found.clone(), contents.clone())
+                        );
+                    }
+                    assert_eq!(get(&connection, "/empty", ""), (found, Vec::new()));
+                    let (status, _) = get(&connection, "/none", "Connection: close\r\n");
+                    assert_eq!(status, "HTTP/1.1 404 Not Found");
+                    assert_eq!((&connection).read(&mut [0]).unwrap(), 0);
+                });
+            }
+        });
+        let (status, _) = get(&server.connect(), "/../small", "");
+        assert_eq!(status, "HTTP/1.1 400 Bad Request");
     }
 }
