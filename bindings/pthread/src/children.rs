@@ -59,7 +59,7 @@ fn await_child<T: Send + PartialOrd + Default>(
         let found = now()?;
         if has_found(&found) || options & libc::WNOHANG != 0 {
             // The caller may look in a loop.
-            uthread::yield_now();
+            record::let_others_run();
             return Ok(found);
         }
         if let Some(end) = end() {

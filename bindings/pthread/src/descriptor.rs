@@ -57,7 +57,7 @@ pub(crate) fn retry<T>(
                 }
                 result => {
                     if count_call() {
-                        uthread::yield_now();
+                        record::let_others_run();
                     }
                     return result;
                 }
@@ -72,6 +72,10 @@ pub(crate) fn for_ever() -> Option<Instant> {
 }
 
 /// Waits until a descriptor is ready; returns `false` if it is not at the deadline.
+///
+/// # Errors
+///
+/// `ECANCELED` or `ETIMEDOUT` if the caller may not wait.
 #[allow(unsafe_code, reason = "a descriptor of the program")]
 pub(crate) fn wait(fd: RawFd, events: Events, deadline: Option<Instant>) -> io::Result<bool> {
     // SAFETY: the program keeps the descriptor open during the call.
@@ -82,10 +86,15 @@ pub(crate) fn wait(fd: RawFd, events: Events, deadline: Option<Instant>) -> io::
     };
     let left = deadline.saturating_duration_since(Instant::now());
     match uthread::timeout(left, ready) {
-        Ok(Some(Err(error))) if error.kind() == io::ErrorKind::TimedOut => Ok(false),
+        // The caller's own deadline may have been the earlier one.
+        Ok(Some(Err(error))) if is_over(&error) && deadline <= Instant::now() => Ok(false),
         Ok(ready) => ready.transpose().map(|ready| ready.is_some()),
         Err(_elapsed) => Ok(false),
     }
+}
+
+fn is_over(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut
 }
 
 /// Returns `true` if the program has made the descriptor non-blocking.

@@ -150,7 +150,7 @@ pub(crate) fn await_some<T: AsRawFd>(
         let ready = now()?;
         if ready > 0 || limit.is_some_and(|limit| limit.is_zero()) {
             // The caller may look in a loop.
-            uthread::yield_now();
+            record::let_others_run();
             return Ok(ready);
         }
         let deadline = limit.and_then(deadline::after);

@@ -167,6 +167,13 @@ pub(crate) fn test_cancel() {
     }
 }
 
+/// Lets others run in the middle of a call that is a cancellation point. Nothing unwinds the caller
+/// without its clean-up handlers, or where it is code of another language.
+pub(crate) fn let_others_run() {
+    uthread::shield(uthread::yield_now);
+    test_cancel();
+}
+
 /// The payload that unwinds a thread which exits.
 struct Exit(*mut c_void);
 
