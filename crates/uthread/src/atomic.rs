@@ -2,18 +2,43 @@
 //! `uthread-loom`) include the protocol files and provide the types of `loom` in place of this
 //! module.
 
-use std::sync::PoisonError;
+use std::cell::Cell;
 pub(crate) use std::sync::atomic::{
     AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
     fence,
 };
 pub(crate) use std::sync::{Mutex, MutexGuard};
+use std::sync::{PoisonError, TryLockError};
 pub(crate) use std::thread::yield_now;
 
 /// Locks `mutex`, poisoned or not: no state in this crate is left half changed by a panic.
 #[inline]
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    match mutex.try_lock() {
+        Ok(guard) => guard,
+        Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+        Err(TryLockError::WouldBlock) => wait_and_lock(mutex),
+    }
+}
+
+thread_local! {
+    static IS_LOCKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns `true` while the caller waits in [`lock`].
+pub(crate) fn is_locking() -> bool {
+    IS_LOCKING.get()
+}
+
+/// Locks `mutex`, and says meanwhile that the caller does: a fiber that waits for a lock of the
+/// library must not be suspended, as it may be about to wait for something else.
+#[cold]
+#[inline(never)]
+fn wait_and_lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    IS_LOCKING.set(true);
+    let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
+    IS_LOCKING.set(false);
+    guard
 }
 
 /// A cell that lends its pointer only to a closure, so that `loom` sees the start and end of each

@@ -155,6 +155,8 @@ mod tls;
 mod atomic;
 mod cache;
 mod forked;
+#[doc(hidden)]
+pub mod interposition;
 mod priorities;
 #[doc(hidden)]
 pub mod root;

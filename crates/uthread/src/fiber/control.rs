@@ -192,6 +192,12 @@ impl Control {
         extent.guards(address).then(|| extent.size() - block)
     }
 
+    /// Returns `true` if `address` is on the fiber's stack. Called for a running fiber.
+    pub(crate) fn has_on_stack(&self, address: usize) -> bool {
+        let runner = self.switch.runner.get();
+        runner.is_some_and(|runner| runner.extent().contains(address))
+    }
+
     /// Makes the next `park` return. The caller then wakes the fiber.
     pub(super) fn store_unpark(&self) {
         // Release pairs with the acquire in `take_unpark`.

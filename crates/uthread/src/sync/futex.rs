@@ -76,9 +76,15 @@ pub fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> io::R
 /// assert_eq!(uthread::sync::futex::wake(&AtomicU32::new(0), 1), 0); // Nobody waits.
 /// ```
 pub fn wake(word: &AtomicU32, count: usize) -> usize {
+    let number = wake_in_turn(word, count);
+    turn::spend_try();
+    number
+}
+
+/// Wakes waiters like [`wake`], and never lets others run.
+pub(crate) fn wake_in_turn(word: &AtomicU32, count: usize) -> usize {
     let woken = parking_lot::with_queue(word, |queue| queue.dequeue(count));
     let number = woken.len();
     woken.wake();
-    turn::spend_try();
     number
 }

@@ -26,6 +26,17 @@ fn fiber_of(record: &Record) -> Option<Started> {
     unsafe { Started::from_raw(record.fiber.get()) }
 }
 
+/// Returns `true` if the caller is a fiber with thread-local storage of its own, and runs code that
+/// is not the library's, on its own stack: so in no handler of a signal that has another one.
+#[inline(never)]
+pub(crate) fn runs_foreign_code() -> bool {
+    record::with(|record| {
+        let is_foreign = record.pointer.get() != 0 && !record.claim.is_in_call();
+        let here = ptr::from_ref(&is_foreign).addr();
+        is_foreign && fiber_of(record).is_some_and(|fiber| fiber.control().has_on_stack(here))
+    })
+}
+
 /// Sets the running fiber. Called by the loop of the worker, which stays on its thread, whose own
 /// thread pointer is set. Always inlined: the address of the thread-local is in a register during
 /// the loop.

@@ -1,0 +1,117 @@
+//! Calls that wait.
+//!
+//! A call on a descriptor ends with `ECANCELED` or `ETIMEDOUT` if its fiber is cancelled, or has a
+//! deadline that passes. Sleeps do not: `std` expects that they end by time or by a signal.
+
+use std::ffi::{c_int, c_long, c_void};
+use std::ptr;
+
+use uthread_pthread::{children, files, poll as several, sleep as sleeps, sockets};
+
+use crate::{raw, rule};
+
+/// Defines functions of the C library, each with what suspends a fiber, and the system call.
+macro_rules! calls {
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $result:ty,
+        $fiber:expr, $number:ident($($word:expr),*);)*) => {
+        $(
+            #[allow(unsafe_code, reason = "a function of the C library")]
+            #[unsafe(no_mangle)]
+            pub(crate) unsafe extern "C" fn $name($($argument: $kind),*) -> $result {
+                if rule::suspends() {
+                    #[allow(unused_unsafe, reason = "some of them are safe")]
+                    // SAFETY: the contract of the call is the caller's.
+                    return rule::within(|| unsafe { $fiber($($argument),*) });
+                }
+                // SAFETY: the contract of the call is the caller's.
+                (unsafe { raw::call(libc::$number, [$($word as usize),*]) }) as $result
+            }
+        )*
+    };
+}
+
+calls! {
+    read(fd: c_int, buffer: *mut c_void, length: usize) -> isize,
+        files::uthread_read, SYS_read(fd, buffer, length);
+    write(fd: c_int, buffer: *const c_void, length: usize) -> isize,
+        files::uthread_write, SYS_write(fd, buffer, length);
+    readv(fd: c_int, vectors: *const libc::iovec, count: c_int) -> isize,
+        files::uthread_readv, SYS_readv(fd, vectors, count);
+    writev(fd: c_int, vectors: *const libc::iovec, count: c_int) -> isize,
+        files::uthread_writev, SYS_writev(fd, vectors, count);
+    recv(fd: c_int, buffer: *mut c_void, length: usize, flags: c_int) -> isize,
+        sockets::uthread_recv, SYS_recvfrom(fd, buffer, length, flags, 0, 0);
+    recvfrom(fd: c_int, buffer: *mut c_void, length: usize, flags: c_int, address: *mut libc::sockaddr, address_length: *mut libc::socklen_t) -> isize,
+        sockets::uthread_recvfrom, SYS_recvfrom(fd, buffer, length, flags, address, address_length);
+    recvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> isize,
+        sockets::uthread_recvmsg, SYS_recvmsg(fd, message, flags);
+    send(fd: c_int, buffer: *const c_void, length: usize, flags: c_int) -> isize,
+        sockets::uthread_send, SYS_sendto(fd, buffer, length, flags, 0, 0);
+    sendto(fd: c_int, buffer: *const c_void, length: usize, flags: c_int, address: *const libc::sockaddr, address_length: libc::socklen_t) -> isize,
+        sockets::uthread_sendto, SYS_sendto(fd, buffer, length, flags, address, address_length);
+    sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize,
+        sockets::uthread_sendmsg, SYS_sendmsg(fd, message, flags);
+    accept(fd: c_int, address: *mut libc::sockaddr, address_length: *mut libc::socklen_t) -> c_int,
+        sockets::uthread_accept, SYS_accept(fd, address, address_length);
+    accept4(fd: c_int, address: *mut libc::sockaddr, address_length: *mut libc::socklen_t, flags: c_int) -> c_int,
+        sockets::uthread_accept4, SYS_accept4(fd, address, address_length, flags);
+    connect(fd: c_int, address: *const libc::sockaddr, address_length: libc::socklen_t) -> c_int,
+        sockets::uthread_connect, SYS_connect(fd, address, address_length);
+    waitpid(process: libc::pid_t, status: *mut c_int, options: c_int) -> libc::pid_t,
+        children::uthread_waitpid, SYS_wait4(process, status, options, 0);
+    nanosleep(time: *const libc::timespec, rest: *mut libc::timespec) -> c_int,
+        |time, rest| uthread::shield(|| sleeps::uthread_nanosleep(time, rest)), SYS_nanosleep(time, rest);
+    sched_yield() -> c_int,
+        || uthread::shield(|| sleeps::uthread_yield()), SYS_sched_yield();
+}
+
+/// `clock_nanosleep`, which returns an error number.
+#[allow(unsafe_code, reason = "a function of the C library")]
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn clock_nanosleep(
+    clock: libc::clockid_t,
+    flags: c_int,
+    time: *const libc::timespec,
+    rest: *mut libc::timespec,
+) -> c_int {
+    if has_fibers(clock) && rule::suspends() {
+        return rule::within(|| {
+            // SAFETY: the contract of the call is the caller's.
+            uthread::shield(|| unsafe { sleeps::uthread_clock_nanosleep(clock, flags, time, rest) })
+        });
+    }
+    let words = [clock as usize, flags as usize, time.addr(), rest.addr()];
+    // SAFETY: the contract of the call is the caller's.
+    -(unsafe { raw::result_of(libc::SYS_clock_nanosleep, words) } as c_int)
+}
+
+/// Returns `true` for a clock by which fibers can sleep.
+fn has_fibers(clock: libc::clockid_t) -> bool {
+    [libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC].contains(&clock)
+}
+
+/// `poll`, whose system call takes another form of time on some CPUs.
+#[allow(unsafe_code, reason = "a function of the C library")]
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn poll(
+    descriptors: *mut libc::pollfd,
+    count: libc::nfds_t,
+    milliseconds: c_int,
+) -> c_int {
+    if rule::suspends() {
+        // SAFETY: the contract of the call is the caller's.
+        return rule::within(|| unsafe { several::uthread_poll(descriptors, count, milliseconds) });
+    }
+    let time = libc::timespec {
+        tv_sec: c_long::from(milliseconds / 1000),
+        tv_nsec: c_long::from(milliseconds % 1000) * 1_000_000,
+    };
+    let limit = if milliseconds < 0 {
+        ptr::null()
+    } else {
+        &raw const time
+    };
+    let words = [descriptors.addr(), count as usize, limit.addr(), 0, 0];
+    // SAFETY: the contract of the call is the caller's; the time lives until the call has returned.
+    (unsafe { raw::call(libc::SYS_ppoll, words) }) as c_int
+}

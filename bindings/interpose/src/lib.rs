@@ -1,0 +1,38 @@
+//! Makes code that waits by the C library suspend the fiber that it runs in, instead of its thread:
+//! `std::net`, `std::thread::sleep`, `std::sync`, and crates built on them.
+//!
+//! A program names this crate once, and calls nothing of it:
+//!
+//! ```
+//! use uthread_interpose as _;
+//! ```
+//!
+//! It defines functions of the C library, such as `recv`. The linker finds them in the program before
+//! those of the C library, for `std`, for crates, and for libraries in C. A call is one of these:
+//!
+//! ```text
+//!   of a fiber, by code that is not the library's   -> suspends the fiber (bindings/pthread)
+//!   of a thread, of a lean fiber, or of the library -> the system call
+//! ```
+//!
+//! Without glibc, or on other CPUs than x86-64 and aarch64, the crate is empty: the calls block a
+//! thread, as without it.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `raw` | system calls, as the C library makes them |
+//! | `rule` | which calls suspend a fiber |
+//! | `calls` | calls that wait |
+//! | `futex` | the system call `futex` |
+#![cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+
+mod raw;
+
+mod rule;
+
+mod calls;
+mod futex;

@@ -1,0 +1,275 @@
+//! What ends a wait of `std` in a fiber: data, a timeout of the socket, a cancellation, a deadline, and
+//! threads.
+
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::sync::{Condvar, Mutex, mpsc};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use uthread::runtime::{Driver, Runtime};
+use uthread_interpose as _;
+
+const SHORT: Duration = Duration::from_millis(20);
+const LONG: Duration = Duration::from_secs(60);
+
+/// Runs a test in a fiber, on each driver that this machine has.
+fn in_fiber(workers: usize, test: impl Fn() + Sync) {
+    for driver in [Driver::Uring, Driver::Epoll] {
+        match Runtime::builder().driver(driver).workers(workers).build() {
+            Ok(runtime) => runtime.run(&test),
+            Err(error) => eprintln!("not checked: {driver}: {error}"),
+        }
+    }
+}
+
+/// Returns the error number of a call.
+#[track_caller]
+fn number<T>(result: io::Result<T>) -> Option<i32> {
+    let error = result.err().expect("the call fails");
+    error.raw_os_error()
+}
+
+#[test]
+fn a_cancellation_ends_a_wait_for_a_descriptor_with_an_error() {
+    in_fiber(1, || {
+        let (mut stream, _other) = UnixStream::pair().unwrap();
+        let reading = uthread::spawn(move || stream.read(&mut [0]));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let accepting = uthread::spawn(move || listener.accept());
+        let (mut full, _other) = UnixStream::pair().unwrap();
+        let writing = uthread::spawn(move || full.write_all(&vec![0; 10 << 20]));
+        let (mut child, waiting) = (Command::new("sleep").arg("1").spawn().unwrap(), SHORT);
+        let awaiting = uthread::spawn(move || child.wait());
+        thread::sleep(waiting);
+        assert!(!reading.is_finished() && !accepting.is_finished() && !writing.is_finished());
+        reading.cancel();
+        accepting.cancel();
+        writing.cancel();
+        awaiting.cancel();
+        assert_eq!(number(reading.join().unwrap()), Some(libc::ECANCELED));
+        assert_eq!(number(accepting.join().unwrap()), Some(libc::ECANCELED));
+        assert_eq!(number(writing.join().unwrap()), Some(libc::ECANCELED));
+        assert_eq!(number(awaiting.join().unwrap()), Some(libc::ECANCELED));
+    });
+}
+
+#[test]
+fn a_deadline_ends_a_wait_for_a_descriptor_with_an_error() {
+    in_fiber(1, || {
+        for timeout in [None, Some(LONG)] {
+            let (mut stream, _other) = UnixStream::pair().unwrap();
+            stream.set_read_timeout(timeout).unwrap();
+            let result = uthread::timeout(SHORT, || stream.read(&mut [0])).unwrap();
+            assert_eq!(number(result), Some(libc::ETIMEDOUT));
+        }
+        // The socket's own time is the earlier one.
+        let (mut stream, _other) = UnixStream::pair().unwrap();
+        stream.set_read_timeout(Some(SHORT)).unwrap();
+        let result = uthread::timeout(LONG, || stream.read(&mut [0])).unwrap();
+        assert_eq!(number(result), Some(libc::EAGAIN));
+    });
+}
+
+/// `std` has no error for the end of these waits.
+#[test]
+fn a_cancellation_ends_neither_a_sleep_nor_a_wait_for_a_lock() {
+    in_fiber(1, || {
+        let sleeping = uthread::spawn(|| {
+            let start = Instant::now();
+            thread::sleep(4 * SHORT);
+            start.elapsed()
+        });
+        let (sender, receiver) = mpsc::channel();
+        let receiving = uthread::spawn(move || receiver.recv());
+        let parked = uthread::spawn(|| {
+            let start = Instant::now();
+            thread::park_timeout(4 * SHORT);
+            start.elapsed()
+        });
+        // One that has not started would not start.
+        thread::sleep(SHORT);
+        sleeping.cancel();
+        receiving.cancel();
+        parked.cancel();
+        thread::sleep(SHORT);
+        sender.send(5).unwrap();
+        assert!(sleeping.join().unwrap() >= 4 * SHORT);
+        assert!(parked.join().unwrap() >= 4 * SHORT);
+        assert_eq!(receiving.join().unwrap(), Ok(5));
+        let start = Instant::now();
+        let slept = uthread::timeout(SHORT, || thread::sleep(2 * SHORT));
+        assert!(start.elapsed() >= 2 * SHORT);
+        assert_eq!(slept, Ok(()));
+    });
+}
+
+/// A fiber is unwound that ignores the errors of calls of the library; one of these calls must not.
+#[test]
+fn a_caller_that_ignores_cancellation_is_not_unwound() {
+    in_fiber(1, || {
+        let (mut stream, mut other) = UnixStream::pair().unwrap();
+        let reading = uthread::spawn(move || {
+            let mut refusals = 0;
+            let mut byte = [0];
+            while stream.read(&mut byte).is_err() {
+                refusals += 1;
+                if refusals == 1000 {
+                    other.write_all(&[7]).unwrap();
+                }
+            }
+            (refusals, byte)
+        });
+        // One that has not started would not start.
+        thread::sleep(SHORT);
+        reading.cancel();
+        assert_eq!(reading.join().unwrap(), (1000, [7]));
+    });
+}
+
+#[test]
+fn what_does_not_wait_is_as_in_a_thread() {
+    let test = || {
+        let (mut stream, mut other) = UnixStream::pair().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let error = stream.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        let buffers = [IoSlice::new(b"ab"), IoSlice::new(b"cd")];
+        assert_eq!(other.write_vectored(&buffers).unwrap(), 4);
+        let (mut first, mut second) = ([0; 1], [0; 9]);
+        let buffers = &mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+        assert_eq!(stream.read_vectored(buffers).unwrap(), 4);
+        assert_eq!((first, &second[..3]), (*b"a", &b"bcd"[..]));
+        drop(other);
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+        let written = stream.write(&[0]);
+        assert_eq!(written.unwrap_err().kind(), ErrorKind::BrokenPipe);
+
+        let refused = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let connected = TcpStream::connect(refused);
+        assert_eq!(connected.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        let connected = TcpStream::connect_timeout(&refused, SHORT);
+        assert_eq!(connected.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+
+        let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let addresses = sockets
+            .each_ref()
+            .map(|socket| socket.local_addr().unwrap());
+        sockets[0].send_to(b"datagram", addresses[1]).unwrap();
+        let mut bytes = [0; 16];
+        assert_eq!(sockets[1].peek(&mut bytes).unwrap(), 8);
+        assert_eq!(sockets[1].recv_from(&mut bytes).unwrap(), (8, addresses[0]));
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, b"one").unwrap();
+        let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b" two").unwrap();
+        let buffers = [IoSlice::new(b" "), IoSlice::new(b"three")];
+        assert_eq!(file.write_vectored(&buffers).unwrap(), 6);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one two three");
+        assert!(Command::new("no such program").output().is_err());
+        assert_eq!(Command::new("false").status().unwrap().code(), Some(1));
+    };
+    test();
+    in_fiber(1, test);
+    in_fiber(2, test);
+}
+
+/// Fibers wait in queues of the library, and threads in those of the kernel.
+#[test]
+fn threads_and_fibers_wake_each_other() {
+    const TURNS: usize = 2000;
+    let test = || {
+        let (turn, changed) = (Mutex::new(0), Condvar::new());
+        let players = 6;
+        let play = |player: usize| {
+            let mut turn = turn.lock().unwrap();
+            while *turn < TURNS {
+                if *turn % players == player {
+                    *turn += 1;
+                    changed.notify_all();
+                } else {
+                    turn = changed.wait(turn).unwrap();
+                }
+            }
+        };
+        let play = &play;
+        thread::scope(|threads| {
+            uthread::scope(|fibers| {
+                for player in 0..players / 2 {
+                    threads.spawn(move || play(player));
+                    fibers.spawn(move || play(players / 2 + player));
+                }
+            });
+        });
+        assert!(*turn.lock().unwrap() >= TURNS);
+        let (to_thread, in_thread) = mpsc::channel();
+        let (to_fiber, in_fiber) = mpsc::sync_channel(1);
+        let thread = thread::spawn(move || {
+            for number in in_thread {
+                to_fiber.send(number + 1).unwrap();
+            }
+        });
+        for number in 0..TURNS {
+            to_thread.send(number).unwrap();
+            assert_eq!(in_fiber.recv(), Ok(number + 1));
+        }
+        drop(to_thread);
+        thread.join().unwrap();
+    };
+    in_fiber(1, test);
+    in_fiber(2, test);
+}
+
+/// The library's own locks are those of `std`, too.
+#[test]
+fn calls_of_the_library_go_on_beside_those_of_std() {
+    in_fiber(2, || {
+        let (sender, receiver) = uthread::sync::mpsc::channel();
+        let lock = uthread::sync::Mutex::new(0);
+        let other = Mutex::new(0);
+        uthread::scope(|scope| {
+            for _ in 0..50 {
+                let sender = sender.clone();
+                let (lock, other) = (&lock, &other);
+                scope.spawn(move || {
+                    for round in 0..100 {
+                        *lock.lock().unwrap() += 1;
+                        *other.lock().unwrap() += 1;
+                        sender.send(round).unwrap();
+                        if round % 10 == 0 {
+                            thread::sleep(Duration::from_micros(50));
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            assert_eq!(receiver.into_iter().count(), 5000);
+        });
+        assert_eq!(*lock.lock().unwrap(), 5000);
+        assert_eq!(*other.lock().unwrap(), 5000);
+    });
+}
+
+#[test]
+fn a_lean_fiber_blocks_its_thread() {
+    let runtime = Runtime::builder().lean().workers(1).build().unwrap();
+    runtime.run(|| {
+        let (mut stream, mut other) = UnixStream::pair().unwrap();
+        let thread = thread::spawn(move || {
+            thread::sleep(SHORT);
+            other.write_all(&[1]).unwrap();
+        });
+        let start = Instant::now();
+        stream.read_exact(&mut [0]).unwrap();
+        thread::sleep(SHORT);
+        assert!(start.elapsed() >= SHORT);
+        thread.join().unwrap();
+    });
+}

@@ -1,0 +1,21 @@
+//! Waits of `std` in fibers of a program that names this crate.
+
+use uthread_interpose as _;
+
+mod uses;
+
+use uses::{THREADS_MAX, USES, on_each_driver};
+
+#[test]
+fn fibers_that_wait_take_no_threads() {
+    on_each_driver(|driver, threads_of| {
+        for (name, case) in USES {
+            let threads = threads_of(*case);
+            eprintln!("{driver}, {name}: {threads} threads");
+            assert!(
+                threads <= THREADS_MAX,
+                "{driver}, {name}: {threads} threads"
+            );
+        }
+    });
+}
