@@ -12,7 +12,7 @@ use object::elf::{FileHeader64, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, PF_X, PT_LOAD
 use object::read::ReadCache;
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 
-use crate::memory::{Mapping, Memory, Piece, Registers, word};
+use crate::memory::{Mapping, Memory, PAGE, Piece, Registers, word};
 
 /// Where `struct elf_prstatus` has the id of the thread, and its registers in the order of `struct
 /// user_regs_struct`.
@@ -113,14 +113,16 @@ impl Core {
         Ok(())
     }
 
-    /// Marks the mappings of code.
+    /// Marks the mappings of code. A debugger writes core files without the parts of them that are in
+    /// files.
     fn find_code(&mut self) {
         for mapping in &mut self.mappings {
-            let part = self
-                .parts
-                .iter()
-                .find(|part| part.address == mapping.range.start);
-            mapping.is_executable = part.is_some_and(|part| part.is_executable);
+            let mut parts = self.parts.iter();
+            let part = parts.find(|part| part.address == mapping.range.start);
+            mapping.is_executable = match part {
+                Some(part) => part.is_executable,
+                None => is_code(mapping).unwrap_or(false),
+            };
         }
     }
 
@@ -175,6 +177,21 @@ impl Memory for Core {
     fn now_ns(&self) -> Option<u64> {
         None
     }
+}
+
+/// Returns `true` if a mapping is that of the code of its file.
+fn is_code(mapping: &Mapping) -> Result<bool> {
+    let data = ReadCache::new(File::open(&mapping.path)?);
+    let header = FileHeader64::<Endianness>::parse(&data)?;
+    let endian = header.endian()?;
+    let mut segments = header.program_headers(endian, &data)?.iter();
+    Ok(segments.any(|segment| {
+        let offset = segment.p_offset(endian);
+        let is_executable = segment.p_flags(endian).0 & PF_X.0 != 0;
+        segment.p_type(endian) == PT_LOAD
+            && is_executable
+            && offset - offset % PAGE == mapping.offset
+    }))
 }
 
 /// Returns the id of a thread and its registers.

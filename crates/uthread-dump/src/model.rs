@@ -44,7 +44,7 @@ pub enum WaitsFor {
 }
 
 /// A function of a backtrace.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Frame {
     /// Its name; an address if there is none.
     pub function: String,

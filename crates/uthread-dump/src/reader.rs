@@ -116,7 +116,9 @@ impl Reader<'_> {
             registers,
             stack: copy.stack,
             stack_bytes,
-            suspended_for: copy.suspended_for.filter(|_| state != State::New),
+            suspended_for: copy
+                .suspended_for
+                .filter(|time| state != State::New && !time.is_zero()),
         }
     }
 

@@ -1,12 +1,12 @@
 //! What is reported of the fibers of a process: groups of equal backtraces.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use uthread::root::Awaited;
+use uthread::root::{self, Awaited};
 
 use crate::descriptors;
 use crate::memory::Memory;
@@ -124,20 +124,28 @@ impl Report {
                 ..Member::of(fiber)
             });
         }
-        let mut groups: Vec<_> = groups
-            .into_iter()
-            .map(|((state, backtrace), mut fibers)| {
-                let longest_first = |fiber: &Member| (Reverse(fiber.suspended_for), fiber.id);
-                fibers.sort_unstable_by_key(longest_first);
-                let (frames, reaches_base) = frames(&backtrace, modules);
-                Group {
-                    state,
-                    frames,
-                    is_cut: backtrace.is_cut && !reaches_base,
-                    fibers,
-                }
-            })
-            .collect();
+        // Two calls in one line are the same. Without lines, only the same call is.
+        let mut by_frames: HashMap<_, Vec<Member>> = HashMap::new();
+        for ((state, backtrace), fibers) in groups {
+            let (frames, reaches_base) = frames(&backtrace, modules);
+            let is_cut = backtrace.is_cut && !reaches_base;
+            let has_lines = frames.iter().all(|frame: &Frame| frame.line.is_some());
+            let call = (!has_lines).then_some(backtrace);
+            let group = by_frames.entry((state, frames, is_cut, call));
+            group.or_default().extend(fibers);
+        }
+        let groups = by_frames.into_iter();
+        let groups = groups.map(|((state, frames, is_cut, _), mut fibers)| {
+            let longest_first = |fiber: &Member| (Reverse(fiber.suspended_for), fiber.id);
+            fibers.sort_unstable_by_key(longest_first);
+            Group {
+                state,
+                frames,
+                is_cut,
+                fibers,
+            }
+        });
+        let mut groups: Vec<_> = groups.collect();
         groups.sort_by_key(|group| {
             let first = &group.fibers[0];
             let longest_first = Reverse(first.suspended_for);
@@ -221,6 +229,21 @@ impl Report {
         self.groups.retain(|group| !group.fibers.is_empty());
     }
 
+    /// Returns fibers of which each waits for the next one, and the last one for the first one: they
+    /// wait for ever. Empty if there are none that are known to.
+    #[must_use]
+    pub fn cycle(&self) -> Vec<(u64, WaitsFor)> {
+        let fibers = self.groups.iter().flat_map(|group| &group.fibers);
+        let waiting = fibers.filter_map(|fiber| Some((fiber.id, fiber.waits_for?)));
+        let waiting: BTreeMap<_, _> = waiting.collect();
+        let next = waiting.iter().map(|(id, waits_for)| {
+            let (WaitsFor::Lock(next) | WaitsFor::End(next)) = waits_for;
+            (*id, *next)
+        });
+        let cycle = root::cycle(&next.collect());
+        cycle.into_iter().map(|id| (id, waiting[&id])).collect()
+    }
+
     /// Returns the number of fibers.
     #[must_use]
     pub fn fibers(&self) -> usize {
@@ -290,6 +313,10 @@ impl Display for Report {
                 self.pid
             )?,
         }
+        for (index, (fiber, waits_for)) in self.cycle().iter().enumerate() {
+            let start = if index == 0 { "cycle:" } else { "   and" };
+            writeln!(out, "{start} fiber {fiber} waits for {waits_for}")?;
+        }
         for group in &self.groups {
             write!(out, "\n{group}")?;
         }
@@ -308,7 +335,14 @@ impl Display for Group {
             (_, None) => writeln!(out, ":"),
             (_, Some(longest)) if self.fibers.len() == 1 => writeln!(out, " for {longest:.1?}:"),
             (None, Some(longest)) => writeln!(out, " for up to {longest:.1?}:"),
-            (Some(least), Some(longest)) => writeln!(out, " for {least:.1?} to {longest:.1?}:"),
+            (Some(least), Some(longest)) => {
+                let (least, longest) = (format!("{least:.1?}"), format!("{longest:.1?}"));
+                if least == longest {
+                    writeln!(out, " for {longest}:")
+                } else {
+                    writeln!(out, " for {least} to {longest}:")
+                }
+            }
         }?;
         self.examples(out, "id", |fiber| Some(fiber.id.to_string()))?;
         self.examples(out, "name", |fiber| fiber.name.clone())?;

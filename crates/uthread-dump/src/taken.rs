@@ -83,7 +83,9 @@ impl Taken {
                 &mut copied,
             );
             if lost > 0 {
-                let problem = format!("{lost} fibers start or end right now, and are missing");
+                let problem = format!(
+                    "{lost} fibers are missing: they start or end right now, or their stacks cannot be read"
+                );
                 copied.problems.push(problem);
             }
         }

@@ -168,3 +168,26 @@ fn gdb_selects_what_was_selected_before() {
     assert!(output.contains("there is no fiber 1: "), "{output}");
     assert!(output.contains("Undefined command: \"wrong\""), "{output}");
 }
+
+/// Such a file lacks what is in the files of the program. It also lacks stacks if their guards are
+/// regions of the same mapping, at which gdb stops to read.
+#[test]
+fn a_core_file_that_gdb_writes_is_read() {
+    let waiting = Waiting::start("uring");
+    let before = waiting.dump_waiting("uring");
+    let folder = tempfile::tempdir().unwrap();
+    let core = folder.path().join("core");
+    let pid = waiting.pid().to_string();
+    let write = format!("gcore {}", core.display());
+    let output = gdb(&["-p", &pid], &[&write]);
+    let report = uthread_dump::dump_core(&core, None);
+    let report = report.unwrap_or_else(|error| panic!("{error:#}\n{output}"));
+    let missing = report.problems.iter().map(|problem| {
+        let (count, rest) = problem.split_once(' ').unwrap();
+        assert!(rest.starts_with("fibers are missing: "), "{report}");
+        count.parse::<usize>().unwrap()
+    });
+    let missing: usize = missing.sum();
+    assert_eq!(report.fibers() + missing, before.fibers(), "{report}");
+    assert!(missing == 0 || output.contains("Memory read failed"), "{output}");
+}

@@ -7,14 +7,15 @@
 //! may remain unreported: beside a thread that waits for anything else, or if the program handles a
 //! signal.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use std::{fmt, iter};
 
 use crate::driver::native::standard_error;
 use crate::driver::native::stillness::Stillness;
 use crate::fiber::{FiberInfo, Grouped, WaitsFor};
+use crate::root;
 use crate::sched::shared::Shared;
 
 /// When threads that might wake a fiber are looked at again, as idle threads of a pool end by then.
@@ -98,30 +99,16 @@ impl fmt::Display for Deadlock<'_> {
     }
 }
 
-/// Returns fibers of which each waits for the next one, and the last one for the first one. Empty if
-/// there are none that are known to.
+/// Returns fibers that wait for each other in a [cycle](root::cycle), with what each waits for.
 fn cycle(fibers: &[FiberInfo]) -> Vec<(u64, WaitsFor)> {
     let waiting = fibers
         .iter()
         .filter_map(|fiber| Some((fiber.id, fiber.waits_for?)));
     let waiting: BTreeMap<u64, WaitsFor> = waiting.collect();
-    let mut visited = HashSet::new();
-    for first in waiting.keys() {
-        let next = |id: &u64| {
-            let (WaitsFor::Lock(next) | WaitsFor::End(next)) = waiting.get(id)?;
-            Some(*next)
-        };
-        let path = iter::successors(Some(*first), next);
-        let mut way: Vec<u64> = Vec::new();
-        for id in path {
-            if let Some(start) = way.iter().position(|visited| *visited == id) {
-                return way[start..].iter().map(|id| (*id, waiting[id])).collect();
-            }
-            if !visited.insert(id) {
-                break;
-            }
-            way.push(id);
-        }
-    }
-    Vec::new()
+    let next = waiting.iter().map(|(id, waits_for)| {
+        let (WaitsFor::Lock(next) | WaitsFor::End(next)) = waits_for;
+        (*id, *next)
+    });
+    let cycle = root::cycle(&next.collect());
+    cycle.into_iter().map(|id| (id, waiting[&id])).collect()
 }
