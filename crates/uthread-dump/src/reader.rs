@@ -8,7 +8,7 @@ use uthread::root::Awaited;
 use crate::awaited::Referred;
 use crate::controls::suspended;
 use crate::memory::{Memory, Piece, Registers, read_one};
-use crate::model::{Site, State};
+use crate::model::{Site, State, WaitsFor};
 use crate::modules::Modules;
 use crate::sites;
 use crate::snapshot::{Identity, Snapshot, left_off};
@@ -57,6 +57,18 @@ impl Fiber {
         (self.state, self.suspended_for) = (State::Dedicated, None);
         (self.registers, self.stack) = (Some(registers), stack);
         Some(id)
+    }
+
+    /// Returns the fiber that it waits for. `by_bits` has the ids of all by bits of their addresses.
+    pub(crate) fn waits_for(&self, by_bits: &HashMap<u32, u64>) -> Option<WaitsFor> {
+        match self.awaited? {
+            (Awaited::Lock(_), state) => {
+                let holder = by_bits.get(&Awaited::holder_bits(state)?)?;
+                Some(WaitsFor::Lock(*holder))
+            }
+            (Awaited::End(id), _) => Some(WaitsFor::End(id)),
+            _ => None,
+        }
     }
 }
 

@@ -101,15 +101,7 @@ impl Report {
         let by_bits: HashMap<_, _> = by_bits.collect();
         for mut fiber in fibers {
             let thread = fiber.become_dedicated(&mut referred);
-            let waits_for = match fiber.awaited {
-                Some((Awaited::Lock(_), state)) => {
-                    let holder = Awaited::holder_bits(state);
-                    let holder = holder.and_then(|bits| by_bits.get(&bits));
-                    holder.copied().map(WaitsFor::Lock)
-                }
-                Some((Awaited::End(id), _)) => Some(WaitsFor::End(id)),
-                _ => None,
-            };
+            let waits_for = fiber.waits_for(&by_bits);
             let backtrace = match fiber.registers {
                 Some(registers) => modules.unwind(registers, &fiber.stack, &mut cache),
                 None => Backtrace {

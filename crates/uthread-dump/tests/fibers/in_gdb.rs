@@ -189,5 +189,8 @@ fn a_core_file_that_gdb_writes_is_read() {
     });
     let missing: usize = missing.sum();
     assert_eq!(report.fibers() + missing, before.fibers(), "{report}");
-    assert!(missing == 0 || output.contains("Memory read failed"), "{output}");
+    assert!(
+        missing == 0 || output.contains("Memory read failed"),
+        "{output}"
+    );
 }
