@@ -95,7 +95,7 @@ impl Recording {
         recording.look();
         for worker in &mut recording.workers {
             worker.traced.events.clear();
-            worker.traced.lost = 0;
+            worker.traced.gaps.clear();
         }
         Ok(recording)
     }
@@ -127,11 +127,13 @@ impl Recording {
                 });
                 let recorded = &mut self.workers[index];
                 let before = recorded.traced.events.len();
+                let gaps_before = recorded.traced.gaps.len();
                 if recorded.look(self.memory, root).is_none()
                     || !root.is_unchanged(&self.memory, changes)
                 {
                     // Its memory may be another worker's.
                     recorded.traced.events.truncate(before);
+                    recorded.traced.gaps.truncate(gaps_before);
                 }
                 for event in &recorded.traced.events[before..] {
                     let address = event.place;
@@ -167,7 +169,7 @@ impl Recorded {
                 runtime: worker.runtime,
                 index: worker.index,
                 events: Vec::new(),
-                lost: 0,
+                gaps: Vec::new(),
             },
         }
     }
@@ -201,8 +203,11 @@ impl Recorded {
         let records = first.bytes.chunks_exact(EVENT_BYTES);
         let records = records.chain(second.bytes.chunks_exact(EVENT_BYTES));
         let records = records.skip((valid - begin) as usize);
+        let lost = valid.min(end).saturating_sub(self.read);
+        if lost > 0 {
+            self.traced.gaps.push((self.traced.events.len(), lost));
+        }
         self.traced.events.extend(records.filter_map(event));
-        self.traced.lost += valid.min(end).saturating_sub(self.read);
         self.read = end;
         Some(())
     }
