@@ -74,7 +74,8 @@ pub enum Activity {
 pub struct Site {
     /// The file, the line and the column.
     pub spawned_at: String,
-    /// Number of workers that ran them, on average. It also counts fibers that have ended.
+    /// Number of fibers that ran, on average: by a worker, or on a thread that they keep, as their
+    /// worker was taken from them. It also counts fibers that have ended.
     pub busy: f64,
     /// The fibers.
     pub fibers: States,

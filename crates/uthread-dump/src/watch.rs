@@ -6,21 +6,23 @@
 //! counts only if each field makes sense: one of a fiber that has ended has no stack, and memory
 //! that has become something else names no place in a mapped file.
 
+mod shares;
+mod started;
+
 use std::collections::HashMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use uthread::root::Layout;
 
-use crate::controls::{Controls, WITHOUT_WORKER, references, suspended};
+use self::shares::{Keepers, Shares};
+use self::started::Fiber;
 use crate::looks::{Seen, look};
-use crate::memory::{Memory as _, Piece, read_one, word};
 use crate::model::State;
 use crate::opened::open;
 use crate::process::Running;
 use crate::roots::{self, Found};
-use crate::sample::{Activity, Counts, Sample, Site, States, Worker};
+use crate::sample::{Counts, Sample, Site, States, Worker};
 use crate::sites::Sites;
 use crate::stat::{self, Stat};
 
@@ -29,10 +31,6 @@ const ATTEMPTS: u32 = 20;
 
 /// The pause between two of these: a change takes less than a microsecond.
 const PAUSE: Duration = Duration::from_millis(1);
-
-/// The highest reason and token that a control block can have.
-const REASON_MAX: u8 = 4;
-const TOKEN_MAX: u8 = 2;
 
 /// A process that is watched while it runs.
 ///
@@ -57,6 +55,7 @@ pub struct Watch {
     roots: Vec<Found>,
     sites: Sites,
     shares: Shares,
+    keepers: Keepers,
     earlier: Earlier,
 }
 
@@ -65,23 +64,6 @@ struct Earlier {
     at: Instant,
     stat: Stat,
     counts: HashMap<roots::Worker, Counts<u64>>,
-}
-
-/// What the looks since the sample before have seen.
-#[derive(Default)]
-struct Shares {
-    looks: u32,
-    workers: HashMap<roots::Worker, Share>,
-    /// Number of workers that ran fibers of a place, by the address of the place.
-    sites: HashMap<u64, u32>,
-}
-
-/// Numbers of looks at a worker.
-#[derive(Default, Clone, Copy)]
-struct Share {
-    all: u32,
-    busy: u32,
-    idle: u32,
 }
 
 /// Fibers by the address of the place where they were spawned.
@@ -108,6 +90,7 @@ impl Watch {
             roots: opened.roots,
             sites: opened.sites,
             shares: Shares::default(),
+            keepers: Keepers::default(),
             earlier: Earlier {
                 at: Instant::now(),
                 stat: stat::read(pid).with_context(|| ended(pid))?,
@@ -119,7 +102,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Looks at what each worker runs right now. The more looks between two samples, some hundred a
+    /// Looks at what each worker runs right now, and which fibers run without one. The more looks between two samples, some hundred a
     /// second, the better the shares of time that the next sample has.
     ///
     /// # Errors
@@ -127,7 +110,7 @@ impl Watch {
     /// The process has ended.
     pub fn look(&mut self) -> Result<()> {
         match look(self.memory, &self.roots) {
-            Ok(seen) => self.shares.add(&seen),
+            Ok(seen) => self.add(&seen),
             Err(_) => {
                 self.check_alive()?;
             }
@@ -142,7 +125,7 @@ impl Watch {
     /// The process has ended, or its memory makes no sense.
     pub fn sample(&mut self) -> Result<Sample> {
         let workers = self.look_surely()?;
-        self.shares.add(&workers);
+        self.add(&workers);
         let shares = std::mem::take(&mut self.shares);
         let now = Instant::now();
         let stat = self.check_alive()?;
@@ -177,6 +160,12 @@ impl Watch {
             counts: counts.collect(),
         };
         Ok(sample)
+    }
+
+    /// Adds a look at the workers to the shares, and one at the fibers that run without them.
+    fn add(&mut self, workers: &[Seen]) {
+        let keepers = self.keepers.look(self.memory, &self.roots, workers);
+        self.shares.add(workers, &keepers);
     }
 
     /// Looks at the workers, again if one starts or ends meanwhile.
@@ -239,7 +228,7 @@ impl Watch {
     /// Counts the fibers of a worker, in all and by place.
     fn count_fibers(&mut self, seen: &Seen, by_site: &mut BySite, sample: &mut Sample) -> States {
         let mut states = States::default();
-        let Some(addresses) = self.list(seen.worker.fibers) else {
+        let Some(addresses) = started::addresses(self.memory, seen.worker) else {
             let problem = format!(
                 "the fibers of worker {} are missing: its list changes too often",
                 seen.worker.index
@@ -248,23 +237,19 @@ impl Watch {
             return states;
         };
         let root = &self.roots[seen.root];
-        let layout = root.layout;
-        let controls = Controls::copy(&self.memory, layout, &addresses);
         let history = root.history(&self.memory, seen.worker);
-        let fibers: Vec<_> = addresses
-            .iter()
-            .filter_map(|address| Fiber::parse(controls.get(*address)?, layout, seen.worker.index))
-            .collect();
-        let alone = self.alone(&fibers, layout);
+        let fibers = Fiber::read(self.memory, root.layout, seen.worker.index, &addresses);
         let mut counted = 0;
-        for (fiber, is_alone) in fibers.iter().zip(alone) {
+        for fiber in &fibers {
             if self.sites.get(&self.memory, fiber.spawn_site).is_none() {
                 continue;
             }
             let state = match fiber.state {
                 State::Alone => State::Alone,
                 // No thread is known by its id here.
-                _ if is_alone || Some(fiber.id) == seen.running => State::Running { thread: 0 },
+                _ if fiber.keeps_thread || Some(fiber.id) == seen.running => {
+                    State::Running { thread: 0 }
+                }
                 state => state,
             };
             if states.count(state).is_some() {
@@ -278,43 +263,6 @@ impl Watch {
         }
         sample.dropped += addresses.len() - counted;
         states
-    }
-
-    /// Returns the addresses in a list of fibers. `None` if the list moves each time.
-    fn list(&self, vector: u64) -> Option<Vec<u64>> {
-        for _ in 0..ATTEMPTS {
-            let read = || references(&read_one(&self.memory, vector, 24)?);
-            let Some((address, count)) = read() else {
-                continue;
-            };
-            if count == 0 {
-                return Some(Vec::new());
-            }
-            let copy = read_one(&self.memory, address, count * 8);
-            let has_moved = read().is_none_or(|(again, _)| again != address);
-            if let Some(copy) = copy.filter(|_| !has_moved) {
-                let words = copy.bytes.chunks_exact(8);
-                let mut addresses: Vec<_> = words.filter_map(|bytes| word(bytes, 0)).collect();
-                // The last one may have just taken the place of another.
-                addresses.sort_unstable();
-                addresses.dedup();
-                return Some(addresses);
-            }
-        }
-        None
-    }
-
-    /// Returns for each fiber whether it runs without its worker.
-    fn alone(&self, fibers: &[Fiber], layout: Layout) -> Vec<bool> {
-        let claim = |fiber: &Fiber| match (fiber.record, fiber.state) {
-            // A parked fiber runs nowhere.
-            (0, _) | (_, State::Parked) => Piece::new(0, 0),
-            (record, _) => Piece::new(record.wrapping_add(layout.claim.into()), 8),
-        };
-        let mut claims: Vec<_> = fibers.iter().map(claim).collect();
-        self.memory.read(&mut claims);
-        let is_alone = |claim: &Piece| claim.word(0) == Some(WITHOUT_WORKER);
-        claims.iter().map(is_alone).collect()
     }
 
     /// Returns the places with fibers, or whose fibers have run.
@@ -351,56 +299,4 @@ impl Watch {
 
 fn ended(pid: i32) -> String {
     format!("process {pid} has ended")
-}
-
-impl Shares {
-    fn add(&mut self, workers: &[Seen]) {
-        self.looks += 1;
-        for seen in workers {
-            let share = self.workers.entry(seen.worker).or_default();
-            share.all += 1;
-            match seen.activity {
-                Activity::Running => {
-                    share.busy += 1;
-                    *self.sites.entry(seen.spawn_site).or_default() += 1;
-                }
-                Activity::Awake => {}
-                Activity::Asleep => share.idle += 1,
-            }
-        }
-    }
-}
-
-/// The fields of a control block.
-struct Fiber {
-    id: u64,
-    spawn_site: u64,
-    record: u64,
-    last_switch: u32,
-    state: State,
-}
-
-impl Fiber {
-    /// Returns `None` if it is none of this worker that has started and not ended.
-    fn parse(control: &[u8], layout: Layout, worker: u64) -> Option<Fiber> {
-        let field = |offset: u32| word(control, offset as usize);
-        let byte = |offset: u32| control.get(offset as usize).copied();
-        let half = |offset: u32| {
-            let bytes = control.get(offset as usize..)?.first_chunk()?;
-            Some(u32::from_ne_bytes(*bytes))
-        };
-        let (reason, token) = (byte(layout.reason)?, byte(layout.token)?);
-        let is_fiber = field(layout.id)? != 0
-            && field(layout.top)? != 0
-            && u64::from(half(layout.home)?) == worker
-            && reason <= REASON_MAX
-            && token <= TOKEN_MAX;
-        is_fiber.then_some(Fiber {
-            id: field(layout.id)?,
-            spawn_site: field(layout.spawn_site)?,
-            record: field(layout.record)?,
-            last_switch: half(layout.last_switch)?,
-            state: suspended(Some(reason), Some(token), field(layout.left_off)? & !7),
-        })
-    }
 }

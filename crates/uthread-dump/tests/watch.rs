@@ -221,10 +221,18 @@ fn a_fiber_without_its_worker_runs() {
     let is_wanted = |sample: &Sample| {
         let computes = sample.sites.iter().any(|site| site.fibers.running == 1);
         let switches = sample.workers[0].per_second.switches > 0.0;
-        computes && switches && sample.fibers.running == 2
+        // The only worker is busy with the other one.
+        let busy = sample.sites.iter().map(|site| site.busy);
+        let is_busy = busy.clone().any(|busy| busy > 0.9) && busy.sum::<f64>() > 1.1;
+        computes && switches && is_busy && sample.fibers.running == 2
     };
     let sample = sample_until(&mut watch, is_wanted);
     assert!(is_wanted(&sample), "{sample:#?}");
+    // None is counted twice.
+    assert!(
+        sample.sites.iter().all(|site| site.busy <= 1.0),
+        "{sample:#?}"
+    );
 }
 
 #[test]

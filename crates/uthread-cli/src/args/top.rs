@@ -16,7 +16,8 @@ and all fibers once an interval. Only Enter stops it for a moment, as uthread du
 x86-64 only.
 
 Columns:
-  busy      share of time that fibers run on a worker, including fibers that block it
+  busy      of a worker: share of time that fibers run on it, including fibers that block it;
+            of a place: number of its fibers that run, with or without a worker, in percent
   steals    new fibers that the worker took from others, per second
   enters    system calls of the driver, per second
   in flight fibers that wait for an operation of the kernel

@@ -35,7 +35,7 @@ Workers
 
 Places where fibers were spawned
   run, ready, parked, in flight   fibers, by what they do
-  busy       number of workers that run them, on average, in percent
+  busy       number of those that run, with or without a worker, in percent
   waits      the least time for which the one that waits for longest is suspended
 
 Keys
@@ -72,6 +72,7 @@ struct Text {
     above: usize,
     /// Number of rows of a page, as drawn last.
     page: usize,
+    is_help: bool,
 }
 
 impl Text {
@@ -80,6 +81,7 @@ impl Text {
             lines: text.lines().map(str::to_owned).collect(),
             above: 0,
             page: 1,
+            is_help: false,
         }
     }
 }
@@ -119,6 +121,7 @@ impl Screen {
                 KeyCode::PageUp => text.above = text.above.saturating_sub(text.page),
                 KeyCode::PageDown | KeyCode::Char(' ') => text.above += text.page,
                 KeyCode::Char('q') | KeyCode::Esc | KeyCode::Enter => self.text = None,
+                KeyCode::Char('?' | 'h') if text.is_help => self.text = None,
                 _ => {}
             }
             return None;
@@ -131,7 +134,12 @@ impl Screen {
                 self.sort(selected);
             }
             KeyCode::Char(' ') => self.is_frozen = !self.is_frozen,
-            KeyCode::Char('?') | KeyCode::Char('h') => self.text = Some(Text::of(HELP)),
+            KeyCode::Char('?' | 'h') => {
+                self.text = Some(Text {
+                    is_help: true,
+                    ..Text::of(HELP)
+                });
+            }
             KeyCode::Up => self.selected = self.selected.saturating_sub(1),
             KeyCode::Down => self.selected += 1,
             KeyCode::Home => self.selected = 0,

@@ -231,6 +231,21 @@ fn the_help_fits_80_columns() {
 }
 
 #[test]
+fn the_key_of_the_help_closes_it_and_no_dump() {
+    let mut screen = Screen::default();
+    screen.update(sample(2));
+    for key in ['?', 'h'] {
+        press(&mut screen, KeyCode::Char(key));
+        assert_eq!(draw(&mut screen, 80, 24)[0], "Workers");
+        press(&mut screen, KeyCode::Char(key));
+        assert!(draw(&mut screen, 80, 24)[0].starts_with("process 4711"));
+    }
+    screen.show_dump(Err(anyhow::anyhow!("first")));
+    press(&mut screen, KeyCode::Char('?'));
+    assert_eq!(draw(&mut screen, 80, 24)[0], "first");
+}
+
+#[test]
 fn the_text_has_every_worker_and_whole_places() {
     let mut out = Vec::new();
     page::write(&mut out, &sample(100)).unwrap();
