@@ -36,7 +36,10 @@ fn record(args: &TraceArgs) -> Result<String> {
         ));
     }
     if trace.events() == 0 {
-        tell(format_args!("no fiber has run meanwhile"));
+        tell(format_args!(
+            "no worker has switched to a fiber meanwhile; `uthread dump {}` shows fibers that compute or block their thread",
+            args.pid
+        ));
     }
     let (events, workers) = (trace.events(), trace.workers.len());
     Ok(format!(
