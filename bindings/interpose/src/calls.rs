@@ -6,7 +6,9 @@
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr;
 
-use uthread_pthread::{children, files, poll as several, sleep as sleeps, sockets};
+use uthread_pthread::{
+    children, epoll as events_of, files, poll as several, sleep as sleeps, sockets,
+};
 
 use crate::{raw, rule};
 
@@ -57,6 +59,8 @@ calls! {
         sockets::uthread_accept4, SYS_accept4(fd, address, address_length, flags);
     connect(fd: c_int, address: *const libc::sockaddr, address_length: libc::socklen_t) -> c_int,
         sockets::uthread_connect, SYS_connect(fd, address, address_length);
+    epoll_wait(epoll: c_int, events: *mut libc::epoll_event, count: c_int, milliseconds: c_int) -> c_int,
+        events_of::uthread_epoll_wait, SYS_epoll_pwait(epoll, events, count, milliseconds, 0, 0);
     waitpid(process: libc::pid_t, status: *mut c_int, options: c_int) -> libc::pid_t,
         children::uthread_waitpid, SYS_wait4(process, status, options, 0);
     nanosleep(time: *const libc::timespec, rest: *mut libc::timespec) -> c_int,
@@ -90,7 +94,7 @@ fn has_fibers(clock: libc::clockid_t) -> bool {
     [libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC].contains(&clock)
 }
 
-/// `poll`, whose system call takes another form of time on some CPUs.
+/// `poll`, by the system call that each CPU has.
 #[allow(unsafe_code, reason = "a function of the C library")]
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn poll(

@@ -45,20 +45,10 @@ fn fibers_at(word: *const u32) -> &'static AtomicU32 {
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn syscall() {
-    #[cfg(target_arch = "x86_64")]
     naked_asm!(
         "cmp rdi, {number}",
         "je {futex}",
         "jmp {plain}",
-        number = const libc::SYS_futex,
-        futex = sym futex,
-        plain = sym plain,
-    );
-    #[cfg(target_arch = "aarch64")]
-    naked_asm!(
-        "cmp x0, {number}",
-        "b.eq {futex}",
-        "b {plain}",
         number = const libc::SYS_futex,
         futex = sym futex,
         plain = sym plain,

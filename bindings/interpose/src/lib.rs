@@ -15,8 +15,8 @@
 //!   of a thread, of a lean fiber, or of the library -> the system call
 //! ```
 //!
-//! Without glibc, or on other CPUs than x86-64 and aarch64, the crate is empty: the calls block a
-//! thread, as without it.
+//! Without glibc, or on other CPUs than x86-64, the crate is empty: the calls block a thread, as without
+//! it.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -24,11 +24,7 @@
 //! | `rule` | which calls suspend a fiber |
 //! | `calls` | calls that wait |
 //! | `futex` | the system call `futex` |
-#![cfg(all(
-    target_os = "linux",
-    target_env = "gnu",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 
 mod raw;
 

@@ -27,7 +27,6 @@ pub(crate) unsafe fn call<const N: usize>(number: c_long, arguments: [usize; N])
 pub(crate) unsafe fn result_of<const N: usize>(number: c_long, arguments: [usize; N]) -> isize {
     let [a, b, c, d, e, f] = std::array::from_fn(|at| arguments.get(at).copied().unwrap_or(0));
     let result: isize;
-    #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller's contract. The kernel changes these registers only.
     unsafe {
         asm!(
@@ -41,21 +40,6 @@ pub(crate) unsafe fn result_of<const N: usize>(number: c_long, arguments: [usize
             in("r9") f,
             lateout("rcx") _,
             lateout("r11") _,
-            options(nostack),
-        );
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: the caller's contract. The kernel changes this register only.
-    unsafe {
-        asm!(
-            "svc 0",
-            in("x8") number,
-            inlateout("x0") a => result,
-            in("x1") b,
-            in("x2") c,
-            in("x3") d,
-            in("x4") e,
-            in("x5") f,
             options(nostack),
         );
     }

@@ -1,14 +1,17 @@
 //! What ends a wait of `std` in a fiber: data, a timeout of the socket, a cancellation, a deadline, and
 //! threads.
+#![cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::{fs, mem, ptr, thread};
 
+use uthread::interposition;
 use uthread::runtime::{Driver, Runtime};
 use uthread_interpose as _;
 
@@ -271,5 +274,30 @@ fn a_lean_fiber_blocks_its_thread() {
         thread::sleep(SHORT);
         assert!(start.elapsed() >= SHORT);
         thread.join().unwrap();
+    });
+}
+
+static MAY_SUSPEND_IN_HANDLER: AtomicBool = AtomicBool::new(true);
+
+extern "C" fn handle(_signal: i32) {
+    MAY_SUSPEND_IN_HANDLER.store(interposition::may_suspend(), Ordering::Relaxed);
+}
+
+/// The next signal uses the stack of a handler again.
+#[test]
+#[allow(unsafe_code, reason = "a handler of a signal with a stack of its own")]
+fn a_handler_of_a_signal_is_not_suspended_on_its_stack() {
+    in_fiber(1, || {
+        assert!(interposition::may_suspend());
+        MAY_SUSPEND_IN_HANDLER.store(true, Ordering::Relaxed);
+        // SAFETY: a structure of C without references.
+        let mut action: libc::sigaction = unsafe { mem::zeroed() };
+        action.sa_sigaction = handle as *const () as usize;
+        action.sa_flags = libc::SA_ONSTACK;
+        // SAFETY: the handler is a function that may be called at any time.
+        unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, ptr::null_mut()) };
+        // SAFETY: the signal has a handler.
+        unsafe { libc::raise(libc::SIGUSR1) };
+        assert!(!MAY_SUSPEND_IN_HANDLER.load(Ordering::Relaxed));
     });
 }

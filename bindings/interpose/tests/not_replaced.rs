@@ -1,4 +1,5 @@
 //! The same waits in a program that does not name this crate: the tests of `replaced.rs` can fail.
+#![cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 
 mod uses;
 

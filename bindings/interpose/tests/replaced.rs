@@ -1,4 +1,5 @@
 //! Waits of `std` in fibers of a program that names this crate.
+#![cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 
 use uthread_interpose as _;
 

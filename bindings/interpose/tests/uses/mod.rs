@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::{Arc, Barrier, Condvar, Mutex, PoisonError, RwLock, mpsc};
@@ -30,6 +31,7 @@ pub(crate) const USES: &[(&str, fn())] = &[
     ("sleep", sleep),
     ("park", park),
     ("read timeout", read_timeout),
+    ("epoll", epoll),
     ("process", process),
 ];
 
@@ -210,6 +212,24 @@ fn read_timeout() {
         let start = Instant::now();
         let error = stream.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(start.elapsed() >= WAIT);
+    });
+}
+
+/// As the event loops of crates wait, here without descriptors.
+#[allow(unsafe_code, reason = "system calls that std has no function for")]
+fn epoll() {
+    many(|_| {
+        // SAFETY: the call takes no memory.
+        let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        // SAFETY: nothing else has the new descriptor.
+        let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        let milliseconds = WAIT.as_millis() as i32;
+        let start = Instant::now();
+        // SAFETY: there is room for one event.
+        let ready = unsafe { libc::epoll_wait(epoll.as_raw_fd(), &raw mut event, 1, milliseconds) };
+        assert_eq!(ready, 0);
         assert!(start.elapsed() >= WAIT);
     });
 }
