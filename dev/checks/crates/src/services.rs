@@ -28,6 +28,7 @@ const START: Duration = Duration::from_secs(60);
 pub(crate) enum Service {
     Postgres,
     MariaDb,
+    Redis,
 }
 
 /// A running server, or nothing if another process runs it.
@@ -74,15 +75,18 @@ impl Service {
         match self {
             Service::Postgres => "UTHREAD_CRATES_POSTGRES",
             Service::MariaDb => "UTHREAD_CRATES_MARIADB",
+            Service::Redis => "UTHREAD_CRATES_REDIS",
         }
     }
 
     fn slot(self) -> &'static OnceLock<PathBuf> {
         static POSTGRES: OnceLock<PathBuf> = OnceLock::new();
         static MARIADB: OnceLock<PathBuf> = OnceLock::new();
+        static REDIS: OnceLock<PathBuf> = OnceLock::new();
         match self {
             Service::Postgres => &POSTGRES,
             Service::MariaDb => &MARIADB,
+            Service::Redis => &REDIS,
         }
     }
 
@@ -91,6 +95,7 @@ impl Service {
         let (prepares, serves, package) = match self {
             Service::Postgres => ("initdb", "postgres", "postgresql"),
             Service::MariaDb => ("mariadb-install-db", "mariadbd", "mariadb-server"),
+            Service::Redis => ("true", "redis-server", "redis-server"),
         };
         match (find(prepares), find(serves)) {
             (Some(prepares), Some(serves)) => Ok((prepares, serves)),
@@ -118,6 +123,8 @@ impl Service {
                 command.arg("--auth-root-authentication-method=normal");
                 command.arg(format!("--datadir={}", data.display()));
             }
+            // It needs nothing.
+            Service::Redis => {}
         }
         command
     }
@@ -129,12 +136,17 @@ impl Service {
             Service::Postgres => {
                 command.arg("-D").arg(data).arg("-k").arg(folder);
                 command.args(["-c", "listen_addresses=", "-c", "fsync=off"]);
+                command.args(["-c", "max_connections=200"]);
             }
             Service::MariaDb => {
                 command.args(["--no-defaults", "--skip-networking"]);
                 command.arg(format!("--datadir={}", data.display()));
                 command.arg(format!("--socket={}", self.socket(folder).display()));
                 command.arg(format!("--pid-file={}", folder.join("pid").display()));
+            }
+            Service::Redis => {
+                command.args(["--port", "0", "--save", "", "--unixsocket"]);
+                command.arg(self.socket(folder));
             }
         }
         command
@@ -144,14 +156,14 @@ impl Service {
     fn signal(self) -> &'static str {
         match self {
             Service::Postgres => "-INT",
-            Service::MariaDb => "-TERM",
+            Service::MariaDb | Service::Redis => "-TERM",
         }
     }
 
     pub(crate) fn socket(self, folder: &Path) -> PathBuf {
         folder.join(match self {
             Service::Postgres => ".s.PGSQL.5432",
-            Service::MariaDb => "socket",
+            Service::MariaDb | Service::Redis => "socket",
         })
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,7 +42,7 @@ pub(crate) struct Plan {
 }
 
 /// The result of one trial.
-enum Verdict {
+pub(crate) enum Verdict {
     Ended(Report),
     Hangs,
     Dies(ExitStatus),
@@ -123,8 +124,9 @@ impl Plan {
     /// Runs the trials of one use: all at once if they may hang, as a trial that hangs takes time
     /// but no CPU.
     fn row(&self, item: &Use) -> io::Result<Vec<Trials>> {
+        let program = env::current_exe()?;
         let trial = |(mode, workers)| {
-            let run = || attempt(item, mode, workers, self.copies);
+            let run = || attempt(&program, item, mode, workers, self.copies, LIMIT);
             repeat(self.times, run)
         };
         if item.group != Group::ForFibers {
@@ -184,7 +186,7 @@ impl Verdict {
         matches!(self, Verdict::Ended(report) if report.is_disturbed())
     }
 
-    fn cell(&self) -> String {
+    pub(crate) fn cell(&self) -> String {
         match self {
             Verdict::Hangs => "hangs".to_owned(),
             Verdict::Dies(_) => "dies".to_owned(),
@@ -199,7 +201,7 @@ impl Verdict {
     }
 
     /// Returns a reason that the table does not show.
-    fn reason(&self) -> Option<String> {
+    pub(crate) fn reason(&self) -> Option<String> {
         match self {
             Verdict::Ended(report) => report.failure.clone(),
             Verdict::Dies(status) => match status.signal() {
@@ -238,9 +240,16 @@ fn repeat(times: usize, mut run: impl FnMut() -> io::Result<Verdict>) -> io::Res
     Ok(Trials { worst, runs })
 }
 
-/// Runs one trial.
-fn attempt(item: &Use, mode: Mode, workers: usize, copies: usize) -> io::Result<Verdict> {
-    let mut command = Command::new(env::current_exe()?);
+/// Runs one trial by this program.
+pub(crate) fn attempt(
+    program: &Path,
+    item: &Use,
+    mode: Mode,
+    workers: usize,
+    copies: usize,
+    limit: Duration,
+) -> io::Result<Verdict> {
+    let mut command = Command::new(program);
     command.args(["run", item.name, "--mode", &mode.to_string()]);
     command.args(["--workers", &workers.to_string()]);
     command.args(["--copies", &copies.to_string()]);
@@ -251,7 +260,7 @@ fn attempt(item: &Use, mode: Mode, workers: usize, copies: usize) -> io::Result<
         command.env(service.variable(), service.directory());
     }
     let mut child = command.spawn()?;
-    let Some(status) = wait(&mut child)? else {
+    let Some(status) = wait(&mut child, limit)? else {
         child.kill()?;
         child.wait()?;
         return Ok(Verdict::Hangs);
@@ -266,9 +275,9 @@ fn attempt(item: &Use, mode: Mode, workers: usize, copies: usize) -> io::Result<
 }
 
 /// Waits until a child has ended, or the limit is over.
-fn wait(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let start = Instant::now();
-    while start.elapsed() < LIMIT {
+    while start.elapsed() < limit {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }

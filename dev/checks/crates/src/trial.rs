@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::fs;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -33,6 +34,9 @@ pub(crate) struct Report {
     pub(crate) pause_ms: u128,
     /// The longest pause of a ticking thread.
     pub(crate) thread_pause_ms: u128,
+    /// Number of threads that have started for the copies and are there at their end, as those are
+    /// that went on in place of a blocked one.
+    pub(crate) threads: usize,
 }
 
 /// Runs copies of a use at once, and returns after the runtime has ended. The runtime of a use that
@@ -67,12 +71,14 @@ fn beside_ticks(item: &'static Use, workers: usize, copies: usize, ends: &Atomic
         let ticker = |_| scope.spawn(|| tick(ends, uthread::sleep));
         let tickers: Vec<_> = (0..workers).map(ticker).collect();
         uthread::sleep(2 * SPREAD);
+        let threads = tasks();
         let start = Instant::now();
         let copies: Vec<_> = (0..copies).map(|_| uthread::spawn(item.run)).collect();
         let results = copies.into_iter().map(|copy| copy.join());
         // Waits for each copy, unless one has failed.
         let result: Result<(), _> = results.collect();
         let duration = start.elapsed();
+        let threads = tasks().saturating_sub(threads);
         ends.store(true, Ordering::Relaxed);
         let pauses = tickers.into_iter().map(|ticker| ticker.join());
         let pauses = pauses.map(|pause| pause.expect("a ticking fiber does not panic"));
@@ -81,8 +87,14 @@ fn beside_ticks(item: &'static Use, workers: usize, copies: usize, ends: &Atomic
             duration_ms: duration.as_millis(),
             pause_ms: pauses.max().unwrap_or_default().as_millis(),
             thread_pause_ms: 0,
+            threads,
         }
     })
+}
+
+/// Returns the number of threads of the process.
+fn tasks() -> usize {
+    fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
 /// Ticks until `ends`, and returns the longest pause.
@@ -116,10 +128,11 @@ impl fmt::Display for Report {
         };
         write!(
             out,
-            "{verdict} in {} ms, longest pause {} ms, of a thread {} ms: {}",
+            "{verdict} in {} ms, longest pause {} ms, of a thread {} ms, {} threads: {}",
             self.duration_ms,
             self.pause_ms,
             self.thread_pause_ms,
+            self.threads,
             self.failure.as_deref().unwrap_or("as expected")
         )
     }
@@ -133,12 +146,14 @@ impl FromStr for Report {
             let (verdict, rest) = text.trim().split_once(" in ")?;
             let (duration, rest) = rest.split_once(" ms, longest pause ")?;
             let (pause, rest) = rest.split_once(" ms, of a thread ")?;
-            let (thread_pause, reason) = rest.split_once(" ms: ")?;
+            let (thread_pause, rest) = rest.split_once(" ms, ")?;
+            let (threads, reason) = rest.split_once(" threads: ")?;
             Some(Report {
                 failure: (verdict != "ok").then(|| reason.to_owned()),
                 duration_ms: duration.parse().ok()?,
                 pause_ms: pause.parse().ok()?,
                 thread_pause_ms: thread_pause.parse().ok()?,
+                threads: threads.parse().ok()?,
             })
         };
         parse().ok_or_else(|| format!("not a report: `{text}`"))
@@ -157,6 +172,7 @@ mod tests {
                 duration_ms: 123,
                 pause_ms: 4,
                 thread_pause_ms: 5,
+                threads: 6,
             };
             assert_eq!(report.to_string().parse(), Ok(report));
         }

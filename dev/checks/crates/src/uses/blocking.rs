@@ -24,6 +24,9 @@ pub(super) const USES: &[Use] = &[
     Use::new("mysql", "queries", mysql)
         .by_itself()
         .with(Service::MariaDb),
+    Use::new("redis", "commands", redis)
+        .by_itself()
+        .with(Service::Redis),
 ];
 
 /// Rows that are written, each in a transaction of its own.
@@ -94,4 +97,37 @@ fn mysql() {
     connection.query_drop("SELECT SLEEP(0.1)").expect("a wait");
     let sum = connection.query_first("SELECT SUM(number) FROM numbers");
     assert_eq!(sum.expect("a row"), Some(ROWS * (ROWS + 1) / 2));
+}
+
+fn redis() {
+    let socket = Service::Redis.socket(Service::Redis.directory());
+    let client = redis::Client::open(format!("unix://{}", socket.display())).expect("an address");
+    let mut connection = retry(|| client.get_connection());
+    // The list of this copy.
+    let number: i64 = redis::cmd("INCR")
+        .arg("copies")
+        .query(&mut connection)
+        .expect("a number");
+    let list = format!("list {number}");
+    for number in 1..=ROWS {
+        let mut push = redis::cmd("RPUSH");
+        let length = push.arg(&list).arg(number).query::<i64>(&mut connection);
+        assert_eq!(length.expect("a length"), number);
+    }
+    let mut wait = redis::cmd("BLPOP");
+    let none = wait
+        .arg("empty")
+        .arg(0.1)
+        .query::<Option<(String, i64)>>(&mut connection);
+    assert_eq!(none.expect("a wait"), None);
+    let mut range = redis::cmd("LRANGE");
+    let numbers = range
+        .arg(&list)
+        .arg(0)
+        .arg(-1)
+        .query::<Vec<i64>>(&mut connection);
+    assert_eq!(
+        numbers.expect("numbers").iter().sum::<i64>(),
+        ROWS * (ROWS + 1) / 2
+    );
 }
