@@ -46,9 +46,9 @@ macro_rules! functions {
             pthread_rwlock_timedwrlock objects::pthread_rwlock_timedwrlock;
             pthread_rwlock_clockwrlock objects::pthread_rwlock_clockwrlock;
             pthread_rwlock_unlock objects::pthread_rwlock_unlock;
-            pthread_barrier_init uthread_pthread::barrier::uthread_barrier_init;
-            pthread_barrier_destroy uthread_pthread::barrier::uthread_barrier_destroy;
-            pthread_barrier_wait uthread_pthread::barrier::uthread_barrier_wait;
+            pthread_barrier_init objects::pthread_barrier_init;
+            pthread_barrier_destroy objects::pthread_barrier_destroy;
+            pthread_barrier_wait objects::pthread_barrier_wait;
             pthread_spin_init uthread_pthread::spin::uthread_spin_init;
             pthread_spin_destroy uthread_pthread::spin::uthread_spin_destroy;
             pthread_spin_lock uthread_pthread::spin::uthread_spin_lock;

@@ -8,6 +8,7 @@
 //! | `pthread_mutex_t` | bits of the kind, at 16, beyond those of the kinds of POSIX |
 //! | `pthread_cond_t` | the lowest bit at 36 |
 //! | `pthread_rwlock_t` | a number at 28 |
+//! | `pthread_barrier_t` | a number at 12 |
 //! | `sem_t` | a number at 8, also for named ones |
 //!
 //! Those of this library have zeros there. The offsets are the same in each glibc since 2.25, as they
@@ -17,6 +18,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use uthread_pthread::barrier::{self, uthread_barrier_t};
 use uthread_pthread::condition::{self, uthread_cond_t, uthread_condattr_t};
 use uthread_pthread::mutex::{self, uthread_mutex_t, uthread_mutexattr_t};
 use uthread_pthread::rwlock::{self, uthread_rwlock_t};
@@ -59,6 +61,13 @@ unsafe fn cond_is_foreign(condition: *mut uthread_cond_t) -> bool {
 unsafe fn rwlock_is_foreign(lock: *mut uthread_rwlock_t) -> bool {
     // SAFETY: the caller passes a lock.
     let shared = unsafe { word(lock, 28) };
+    shared != 0
+}
+
+#[allow(unsafe_code, reason = "an object of the program")]
+unsafe fn barrier_is_foreign(barrier: *mut uthread_barrier_t) -> bool {
+    // SAFETY: the caller passes a barrier.
+    let shared = unsafe { word(barrier, 12) };
     shared != 0
 }
 
@@ -115,6 +124,8 @@ objects! {
     pthread_rwlock_trywrlock(object: uthread_rwlock_t), rwlock_is_foreign, rwlock::uthread_rwlock_trywrlock;
     pthread_rwlock_timedwrlock(object: uthread_rwlock_t, time: Time), rwlock_is_foreign, rwlock::uthread_rwlock_timedwrlock;
     pthread_rwlock_unlock(object: uthread_rwlock_t), rwlock_is_foreign, rwlock::uthread_rwlock_unlock;
+    pthread_barrier_destroy(object: uthread_barrier_t), barrier_is_foreign, barrier::uthread_barrier_destroy;
+    pthread_barrier_wait(object: uthread_barrier_t), barrier_is_foreign, barrier::uthread_barrier_wait;
     sem_destroy(object: uthread_sem_t), sem_is_foreign, semaphore::uthread_sem_destroy;
     sem_wait(object: uthread_sem_t), sem_is_foreign, semaphore::uthread_sem_wait;
     sem_timedwait(object: uthread_sem_t, time: Time), sem_is_foreign, semaphore::uthread_sem_timedwait;
@@ -175,6 +186,10 @@ unsafe fn cond_clockwait(
 unsafe extern "C" {
     fn pthread_mutexattr_gettype(attr: *const libc::pthread_mutexattr_t, kind: *mut c_int)
     -> c_int;
+    fn pthread_barrierattr_getpshared(
+        attr: *const libc::pthread_barrierattr_t,
+        shared: *mut c_int,
+    ) -> c_int;
     fn pthread_rwlockattr_getpshared(
         attr: *const libc::pthread_rwlockattr_t,
         shared: *mut c_int,
@@ -274,6 +289,23 @@ pub(crate) unsafe extern "C" fn pthread_rwlock_init(
     }
     // SAFETY: the contract of the call is the caller's.
     unsafe { rwlock::uthread_rwlock_init(lock, attr.cast::<c_void>()) }
+}
+
+/// `pthread_barrier_init`.
+#[allow(unsafe_code, reason = "a C function")]
+pub(crate) unsafe extern "C" fn pthread_barrier_init(
+    barrier: *mut uthread_barrier_t,
+    attr: *const libc::pthread_barrierattr_t,
+    count: c_uint,
+) -> c_int {
+    if !attr.is_null() && attribute!(pthread_barrierattr_getpshared, attr) != 0 {
+        report::fall_back(Function::pthread_barrier_init, Reason::SharedBarrier);
+        let call = real!(pthread_barrier_init: fn(*mut uthread_barrier_t, *const libc::pthread_barrierattr_t, c_uint) -> c_int);
+        // SAFETY: the contract of the call is the caller's.
+        return unsafe { call(barrier, attr, count) };
+    }
+    // SAFETY: the contract of the call is the caller's.
+    unsafe { barrier::uthread_barrier_init(barrier, attr.cast::<c_void>(), count) }
 }
 
 /// `sem_init`.

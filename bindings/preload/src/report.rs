@@ -76,6 +76,7 @@ reasons! {
     CeilingMutex Object "mutex with a priority ceiling";
     SharedCondition Object "process-shared condition variable";
     SharedRwlock Object "process-shared read-write lock";
+    SharedBarrier Object "process-shared barrier";
     SharedSemaphore Object "process-shared semaphore";
     NativeObject Call "object of the C library";
     Mask Call "mask of signals";

@@ -20,6 +20,7 @@ struct shared {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_rwlock_t rwlock;
+    pthread_barrier_t barrier;
     sem_t semaphore;
     int turn;
 };
@@ -30,6 +31,7 @@ static void initialize(void) {
     pthread_mutexattr_t mutex;
     pthread_condattr_t condition;
     pthread_rwlockattr_t rwlock;
+    pthread_barrierattr_t barrier;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(shared != MAP_FAILED);
     CHECK(pthread_mutexattr_init(&mutex) == 0);
@@ -42,10 +44,17 @@ static void initialize(void) {
     CHECK(pthread_rwlockattr_init(&rwlock) == 0);
     CHECK(pthread_rwlockattr_setpshared(&rwlock, PTHREAD_PROCESS_SHARED) == 0);
     CHECK(pthread_rwlock_init(&shared->rwlock, &rwlock) == 0);
+    CHECK(pthread_barrierattr_init(&barrier) == 0);
+    CHECK(pthread_barrierattr_setpshared(&barrier, PTHREAD_PROCESS_SHARED) == 0);
+    CHECK(pthread_barrier_init(&shared->barrier, &barrier, 2) == 0);
     CHECK(sem_init(&shared->semaphore, 1, 0) == 0);
 }
 
 static void take_turns(int own) {
+    for (int round = 0; round < ROUNDS; round++) {
+        int result = pthread_barrier_wait(&shared->barrier);
+        CHECK(result == 0 || result == PTHREAD_BARRIER_SERIAL_THREAD);
+    }
     for (int round = 0; round < ROUNDS; round++) {
         CHECK(pthread_mutex_lock(&shared->mutex) == 0);
         while (shared->turn != own)

@@ -20,6 +20,8 @@ struct Barrier {
     /// Number of threads that have come, of all rounds.
     arrived: AtomicU64,
     count: AtomicU32,
+    /// Zero: where glibc's have a mark of those that processes share.
+    _mark: AtomicU32,
     /// Number of rounds that are over, in which threads wait.
     rounds: AtomicU32,
     /// Number of threads between their arrival and their return.
