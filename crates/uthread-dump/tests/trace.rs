@@ -50,8 +50,9 @@ impl Works {
     /// Records while the child does its work once.
     fn trace(&mut self) -> Trace {
         let pid = self.0.id() as i32;
-        let trace = thread::spawn(move || uthread_dump::trace(pid, Duration::from_millis(900)));
-        thread::sleep(Duration::from_millis(300));
+        let trace = thread::spawn(move || uthread_dump::trace(pid, Duration::from_millis(1300)));
+        // It begins when the monitor looks, which waits for a CPU beside other load.
+        thread::sleep(Duration::from_millis(500));
         self.0.stdin.as_mut().unwrap().write_all(b"!").unwrap();
         trace.join().unwrap().unwrap()
     }
