@@ -12,6 +12,7 @@
 //! [`Builder::stall_threshold`]: crate::runtime::Builder::stall_threshold
 //! [`Stall`]: crate::runtime::Stall
 //! [items]: super::items
+//! [pthreads]: super::pthreads
 //! [contents]: super
 //! [hangs]: super::hangs
 

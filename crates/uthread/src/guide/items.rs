@@ -38,7 +38,7 @@
 //! [`deadline`]: crate::time::deadline
 //! [porting]: super::porting
 //! [contents]: super
-//! [blocking]: super::blocking
+//! [pthreads]: super::pthreads
 
 // The links above come first, and so take the place of those in the text, which lead to files.
 #![doc = include_str!("items.md")]

@@ -8,6 +8,7 @@
 //! [`async_crates`]: async_crates
 //! [`porting`]: porting
 //! [`items`]: items
+//! [`pthreads`]: pthreads
 //! [`blocking`]: blocking
 //! [`hangs`]: hangs
 //! [`cancellation`]: cancellation
@@ -38,6 +39,8 @@ pub mod async_crates;
 pub mod porting;
 
 pub mod items;
+
+pub mod pthreads;
 
 pub mod blocking;
 
