@@ -4,12 +4,13 @@
 //! A copy is used only of a fiber that was suspended then and has not run since: its last switch was
 //! completed before the stack was copied, and is still the last one when the process has stopped.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
+use std::rc::Rc;
 
 use uthread::root::{Awaited, Layout, Reason};
 
-use crate::controls::WITHOUT_WORKER;
+use crate::controls::{Controls, WITHOUT_WORKER};
 use crate::memory::{Memory, Piece, word};
 use crate::snapshot::{Copied, Identity, Snapshot, left_off};
 
@@ -20,6 +21,8 @@ pub(crate) struct Ahead {
     /// What each had then; `None` of those whose stacks may have changed while they were copied.
     marks: Vec<Option<Mark>>,
     by_address: HashMap<u64, usize>,
+    /// The copied control blocks, for each root.
+    pub(crate) controls: VecDeque<Controls>,
     /// What they wait for.
     pub(crate) awaited: HashSet<Awaited>,
     /// Where the next fiber probably is, as the lists have mostly the same order.
@@ -68,6 +71,11 @@ impl Ahead {
         Ahead {
             by_address: addresses.zip(0..).collect(),
             marks: copies.iter().map(mark).collect(),
+            controls: copied
+                .controls
+                .into_iter()
+                .filter_map(Rc::into_inner)
+                .collect(),
             awaited: copies.iter().filter_map(|copy| copy.awaited).collect(),
             next: 0,
             copies,

@@ -23,6 +23,7 @@ pub(crate) fn references(vector: &Piece) -> Option<(u64, usize)> {
 }
 
 /// Copies of control blocks, which usually lie side by side.
+#[derive(Default)]
 pub(crate) struct Controls {
     bytes: usize,
     /// Sorted by address.
@@ -30,15 +31,26 @@ pub(crate) struct Controls {
 }
 
 impl Controls {
-    /// Copies those at these addresses, as far as they can be read.
-    pub(crate) fn copy(memory: &dyn Memory, layout: Layout, addresses: &[u64]) -> Controls {
+    /// Copies those at these addresses, as far as they can be read. Uses the memory of an earlier copy
+    /// for it, which takes less time than new memory.
+    pub(crate) fn copy(
+        memory: &dyn Memory,
+        layout: Layout,
+        addresses: &[u64],
+        earlier: Controls,
+    ) -> Controls {
         let bytes = layout.fiber_bytes as usize;
         let mut sorted = addresses.to_vec();
         sorted.sort_unstable();
         let near = |one: &u64, next: &u64| next - one <= NEAR_BYTES;
+        let mut earlier = earlier.runs.into_iter();
         let runs = sorted.chunk_by(near).map(|run| {
-            let length = run[run.len() - 1] - run[0];
-            Piece::new(run[0], length as usize + bytes)
+            let (address, length) = (run[0], run[run.len() - 1] - run[0]);
+            let length = length as usize + bytes;
+            match earlier.next() {
+                Some(piece) if piece.bytes.len() == length => Piece { address, ..piece },
+                _ => Piece::new(address, length),
+            }
         });
         let mut runs: Vec<_> = runs.collect();
         memory.read(&mut runs);

@@ -62,7 +62,8 @@ pub(crate) fn take(memory: &dyn Memory, modules: &Modules, ahead: Ahead) -> Resu
         let histories = lists.iter().map(|list| root.history(memory, list.0));
         let histories: Vec<_> = histories.collect();
         let layout = root.layout;
-        let controls = Rc::new(Controls::copy(memory, layout, &all));
+        let earlier = taken.ahead.controls.pop_front().unwrap_or_default();
+        let controls = Rc::new(Controls::copy(memory, layout, &all, earlier));
         let reader = Reading { memory, layout };
         let running = reader.running(&all, &controls, &taken.threads);
         taken.running.extend(running);

@@ -1,16 +1,20 @@
 //! Copies of the memory of fibers.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use uthread::root::{Awaited, Layout};
 
 use crate::awaited::Referred;
+use crate::controls::Controls;
 use crate::memory::{Piece, Registers, word};
 
 /// The fibers of a process, copied.
 #[derive(Default)]
 pub(crate) struct Copied {
     pub(crate) fibers: Vec<Snapshot>,
+    /// The control blocks that were copied together, for each root.
+    pub(crate) controls: Vec<Rc<Controls>>,
     /// `true` if the process has not been stopped.
     pub(crate) is_running: bool,
     /// The words and threads to which these refer.

@@ -70,12 +70,17 @@ impl Taken {
     pub(crate) fn finish(mut self) -> Copied {
         let mut copied = Copied {
             fibers: Vec::new(),
+            controls: Vec::new(),
             is_running: false,
             referred: self.referred,
             workers: self.workers,
             problems: self.problems,
         };
         for list in mem::take(&mut self.lists) {
+            let is_known = |known: &Rc<Controls>| Rc::ptr_eq(known, &list.controls);
+            if !copied.controls.last().is_some_and(is_known) {
+                copied.controls.push(Rc::clone(&list.controls));
+            }
             let lost = list.finish(
                 &mut self.ahead,
                 &self.threads,

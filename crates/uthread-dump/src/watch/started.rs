@@ -36,7 +36,7 @@ impl Fiber {
         worker: u64,
         addresses: &[u64],
     ) -> Vec<Fiber> {
-        let controls = Controls::copy(&memory, layout, addresses);
+        let controls = Controls::copy(&memory, layout, addresses, Controls::default());
         let parse = |address: &u64| Fiber::parse(*address, controls.get(*address)?, layout, worker);
         let mut fibers: Vec<_> = addresses.iter().filter_map(parse).collect();
         let claim = |fiber: &Fiber| match (fiber.record, fiber.state) {
