@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use uthread::Runtime;
-use uthread::sync::Mutex;
+use uthread::sync::{Barrier, Mutex};
 use uthread::thread::{Builder, park};
 use uthread_dump::{Report, WaitsFor};
 
@@ -32,19 +32,20 @@ fn named<'a>(report: &'a Report, name: &str) -> Vec<&'a uthread_dump::Group> {
 }
 
 #[inline(never)]
-fn lock_both(first: &Mutex<()>, second: &Mutex<()>) {
+fn lock_both(first: &Mutex<()>, second: &Mutex<()>, both_have_one: &Barrier) {
     let _first = first.lock().unwrap();
-    uthread::sleep(Duration::from_millis(20));
+    both_have_one.wait();
     let _second = second.lock().unwrap();
 }
 
 #[test]
 fn fibers_that_wait_for_each_other_are_a_cycle() {
     let runtime = Runtime::builder().workers(2).build().unwrap();
-    let locks = Arc::new([Mutex::new(()), Mutex::new(())]);
+    let locks = Arc::new(([Mutex::new(()), Mutex::new(())], Barrier::new(2)));
     for (first, second) in [(0, 1), (1, 0)] {
         let locks = Arc::clone(&locks);
-        drop(runtime.spawn(move || lock_both(&locks[first], &locks[second])));
+        let lock = move || lock_both(&locks.0[first], &locks.0[second], &locks.1);
+        drop(runtime.spawn(lock));
     }
     let report = dump_when(|report| !report.cycle().is_empty());
     let cycle = report.cycle();
@@ -85,13 +86,13 @@ fn calls_in_one_line_are_one_group() {
     let report = dump_when(all);
     assert_eq!(named(&report, "parks").len(), 1, "{report}");
     fibers[0].thread().unpark();
-    thread::sleep(Duration::from_millis(20));
-    let report = dump_when(all);
     // Without lines these are two calls.
     let frames = &named(&report, "parks")[0].frames;
     let has_lines = frames.iter().all(|frame| frame.line.is_some());
     let count = if has_lines { 1 } else { 2 };
-    assert_eq!(named(&report, "parks").len(), count, "{report}");
+    let is_it = |report: &Report| all(report) && named(report, "parks").len() == count;
+    let report = dump_when(is_it);
+    assert!(is_it(&report), "{report}");
     for fiber in fibers {
         while !fiber.is_finished() {
             fiber.thread().unpark();

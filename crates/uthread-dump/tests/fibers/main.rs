@@ -258,9 +258,8 @@ fn fibers_that_have_waited_for_long_come_first() {
 #[test]
 fn the_fibers_of_a_process_that_runs_on_are_shown() {
     let waiting = Waiting::start("uring");
-    waiting.dump_waiting("uring");
-    std::thread::sleep(Duration::from_millis(100));
-    let report = uthread_dump::dump_running(waiting.pid()).unwrap();
+    let dump = || uthread_dump::dump_running(waiting.pid()).unwrap();
+    let report = waiting.dump_waiting_by("uring", dump);
     for (name, function) in PARKED {
         assert_waits(&report, name, State::Parked, function);
     }
@@ -359,7 +358,19 @@ fn a_hundred_thousand_fibers_are_shown() {
         }
         assert!(report.fibers() >= 100_000, "{}", report.fibers());
     };
-    std::thread::sleep(Duration::from_secs(5));
+    let is_still = |group: &Group| matches!(group.state, State::Parked | State::Operation);
+    let still = |report: &Report| -> usize {
+        let groups = report.groups.iter().filter(|group| is_still(group));
+        groups.map(|group| group.fibers.len()).sum()
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // All but the dedicated ones and the one that computes.
+    while Instant::now() < deadline {
+        let report = uthread_dump::dump(waiting.pid()).unwrap();
+        if still(&report) + EACH + 1 == report.fibers() {
+            break;
+        }
+    }
     for _ in 0..DUMPS {
         let begin = Instant::now();
         let report = uthread_dump::dump(waiting.pid()).unwrap();

@@ -102,15 +102,25 @@ impl Waiting {
 
     /// Dumps the fibers once all wait, or as they are when that takes too long.
     pub(crate) fn dump_waiting(&self, kind: &str) -> Report {
+        self.dump_waiting_by(kind, || uthread_dump::dump(self.pid()).unwrap())
+    }
+
+    /// Dumps them in this way. One that computes is not seen if the process is not stopped.
+    pub(crate) fn dump_waiting_by(&self, kind: &str, dump: impl Fn() -> Report) -> Report {
         let kinds = PARKED.len() + WAITING_FOR_THE_KERNEL.len();
-        // Two kinds have a child each, and one has a thread each. Then there is the first fiber, and the one that computes.
+        // Two kinds have a child each, and one has a thread each. Then there is the first fiber, and
+        // the one that computes.
         let all = (kinds + 3) * EACH + 1 + usize::from(kind != "lean");
-        let waits = |group: &Group| !matches!(group.state, State::Ready | State::New);
+        let waits = |group: &Group| match group.state {
+            State::Ready | State::New => false,
+            State::Moving => group.fibers.len() == 1 && is_named(group, "computes"),
+            _ => true,
+        };
         // It connects first, which also is an operation.
         let reads = |group: &Group| is_named(group, "read") && is_in(group, "read");
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
-            let report = uthread_dump::dump(self.pid()).unwrap();
+            let report = dump();
             let all_wait = report.fibers() == all
                 && report.groups.iter().all(waits)
                 && report.groups.iter().any(reads);
