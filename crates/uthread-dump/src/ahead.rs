@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use uthread::root::{Awaited, Layout, Reason};
 
-use crate::controls::{Controls, WITHOUT_WORKER};
+use crate::controls::{Controls, run_alone};
 use crate::memory::{Memory, Piece, word};
 use crate::snapshot::{Copied, Identity, Snapshot, left_off};
 
@@ -85,17 +85,12 @@ impl Ahead {
     /// Leaves out the fibers that run without their workers, which is no switch: on a thread that
     /// has not been stopped. Called between the copy of the stacks and the next one of the fibers.
     pub(crate) fn leave_out_alone(&mut self, memory: &dyn Memory) {
-        let record = |copy: &Snapshot| copy.control.word(copy.layout.record).filter(|at| *at != 0);
-        let with_record = self.copies.iter().enumerate();
-        let with_record =
-            with_record.filter_map(|(index, copy)| Some((index, record(copy)?, copy.layout)));
-        let (indexes, mut claims): (Vec<_>, Vec<_>) = with_record
-            .map(|(index, record, layout)| (index, Piece::new(record + u64::from(layout.claim), 8)))
-            .unzip();
-        memory.read(&mut claims);
-        for (index, claim) in indexes.into_iter().zip(claims) {
-            if claim.word(0).is_none_or(|claim| claim == WITHOUT_WORKER) {
-                self.marks[index] = None;
+        let record = |copy: &Snapshot| copy.control.word(copy.layout.record).unwrap_or(0);
+        let records = self.copies.iter().map(|copy| (record(copy), copy.layout));
+        let alone = run_alone(memory, records);
+        for ((copy, mark), is_alone) in self.copies.iter().zip(&mut self.marks).zip(alone) {
+            if record(copy) != 0 && is_alone != Some(false) {
+                *mark = None;
             }
         }
     }

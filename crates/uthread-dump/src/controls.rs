@@ -12,7 +12,23 @@ const NEAR_BYTES: u64 = 4096;
 const FIBERS_MAX: u64 = 1 << 28;
 
 /// What a record has at [`Layout::claim`] if its fiber runs without its worker.
-pub(crate) const WITHOUT_WORKER: u64 = 2;
+const WITHOUT_WORKER: u64 = 2;
+
+/// Returns for the fiber of each record whether it runs without its worker. `None` if the record, which
+/// may be null, cannot be read.
+pub(crate) fn run_alone(
+    memory: &dyn Memory,
+    records: impl Iterator<Item = (u64, Layout)>,
+) -> Vec<Option<bool>> {
+    let claim = |(record, layout): (u64, Layout)| match record {
+        0 => Piece::new(0, 0),
+        _ => Piece::new(record.wrapping_add(layout.claim.into()), 8),
+    };
+    let mut claims: Vec<_> = records.map(claim).collect();
+    memory.read(&mut claims);
+    let is_alone = |claim: &Piece| Some(claim.word(0)? == WITHOUT_WORKER);
+    claims.iter().map(is_alone).collect()
+}
 
 /// Returns the address of the references to fibers in a `Vec`, and their number. `None` if it is
 /// being changed.

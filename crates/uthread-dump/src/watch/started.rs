@@ -3,8 +3,8 @@
 use uthread::root::Layout;
 
 use super::ATTEMPTS;
-use crate::controls::{Controls, WITHOUT_WORKER, references, suspended};
-use crate::memory::{Memory as _, Piece, read_one, word};
+use crate::controls::{Controls, references, run_alone, suspended};
+use crate::memory::{read_one, word};
 use crate::model::State;
 use crate::process::Running;
 use crate::roots;
@@ -39,15 +39,14 @@ impl Fiber {
         let controls = Controls::copy(&memory, layout, addresses, Controls::default());
         let parse = |address: &u64| Fiber::parse(*address, controls.get(*address)?, layout, worker);
         let mut fibers: Vec<_> = addresses.iter().filter_map(parse).collect();
-        let claim = |fiber: &Fiber| match (fiber.record, fiber.state) {
+        let record = |fiber: &Fiber| match fiber.state {
             // Such a fiber runs nowhere.
-            (0, _) | (_, State::Parked | State::Alone) => Piece::new(0, 0),
-            (record, _) => Piece::new(record.wrapping_add(layout.claim.into()), 8),
+            State::Parked | State::Alone => (0, layout),
+            _ => (fiber.record, layout),
         };
-        let mut claims: Vec<_> = fibers.iter().map(claim).collect();
-        memory.read(&mut claims);
-        for (fiber, claim) in fibers.iter_mut().zip(claims) {
-            fiber.keeps_thread = claim.word(0) == Some(WITHOUT_WORKER);
+        let alone = run_alone(&memory, fibers.iter().map(record));
+        for (fiber, is_alone) in fibers.iter_mut().zip(alone) {
+            fiber.keeps_thread = is_alone == Some(true);
         }
         fibers
     }
