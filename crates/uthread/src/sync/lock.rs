@@ -64,13 +64,13 @@ impl Lock {
 
     #[inline]
     pub(crate) fn write(&self) {
-        self.write_as(caller::address());
+        self.write_as(caller::holder_bits());
     }
 
-    /// Locks it for the caller, who has this [address](caller::address).
+    /// Locks it for the caller, who has these [bits](caller::holder_bits).
     #[inline]
-    pub(crate) fn write_as(&self, address: usize) {
-        let locked = locked_by(address);
+    pub(crate) fn write_as(&self, holder_bits: u32) {
+        let locked = locked_by(holder_bits);
         // Acquire pairs with the release of the previous owner.
         let taken =
             self.state
@@ -84,7 +84,7 @@ impl Lock {
     pub(crate) fn try_write(&self) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
         while state & !QUEUED == 0 {
-            let locked = state | locked_by(caller::address());
+            let locked = state | locked_by(caller::holder_bits());
             match self.exchange(state, locked, Ordering::Acquire) {
                 Ok(_) => return true,
                 Err(found) => state = found,
@@ -166,7 +166,7 @@ impl Lock {
                 awaiting(Awaiting::Lock(&self.state), || writer.waiter.wait());
                 if want == WRITE_NEXT {
                     // Relaxed: it says something only to those that see the lock held.
-                    let locked = locked_by(caller::address());
+                    let locked = locked_by(caller::holder_bits());
                     self.state.fetch_or(locked, Ordering::Relaxed);
                     return;
                 }
@@ -282,10 +282,10 @@ impl Lock {
     }
 }
 
-/// Returns the state of a lock whose writer has this address.
+/// Returns the state of a lock whose writer has these bits.
 #[inline]
-fn locked_by(address: usize) -> u32 {
-    WRITER | ((address >> 6) as u32).wrapping_mul(READER)
+fn locked_by(holder_bits: u32) -> u32 {
+    WRITER | (holder_bits * READER)
 }
 
 /// Returns the number of waiters to wake, and the part of the state that grants them the lock.

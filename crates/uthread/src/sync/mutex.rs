@@ -190,7 +190,7 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     #[inline]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        self.lock.write_as(turn::spend_try_at());
+        self.lock.write_as(turn::spend_try_as_holder());
         self.guard()
     }
 

@@ -25,6 +25,7 @@ use crate::fiber::locals::Locals;
 use crate::fiber::{Control, WakeHandle};
 use crate::pool::Pool;
 use crate::priorities::Priority;
+use crate::root::Awaited;
 use crate::sched::shared::{Reading, Shared};
 use crate::sched::threads;
 use crate::sched::worker::current::running;
@@ -96,10 +97,11 @@ pub(crate) fn in_fiber() -> bool {
     with_control(|_| ()).is_some()
 }
 
-/// Returns the address of the calling fiber; zero if the caller is no fiber on a worker.
+/// Returns the bits by which the state of a lock names the calling fiber as its holder; zero if the
+/// caller is no fiber on a worker.
 #[inline]
-pub(crate) fn address() -> usize {
-    running().map_or(0, |fiber| fiber.into_raw().addr())
+pub(crate) fn holder_bits() -> u32 {
+    running().map_or(0, |fiber| Awaited::bits_of(fiber.into_raw().addr() as u64))
 }
 
 /// Returns `true` if the caller is a fiber on a worker, which it must not block.

@@ -9,6 +9,7 @@ use std::io;
 use super::cancellation::{refuse_if_cancelled, unlimited, unwind_if_cancelled};
 use super::{in_fiber, running};
 use crate::fiber::Pause;
+use crate::root::Awaited;
 use crate::sched::budget;
 use crate::sched::worker::calls;
 
@@ -60,14 +61,14 @@ pub(crate) fn spend_try() {
     }
 }
 
-/// Lets others run like [`spend_try`], and returns the [address](super::address) of the caller.
+/// Lets others run like [`spend_try`], and returns the [bits](super::holder_bits) of the caller.
 #[inline]
-pub(crate) fn spend_try_at() -> usize {
+pub(crate) fn spend_try_as_holder() -> u32 {
     let (is_used_up, address) = budget::is_used_up_at();
     if is_used_up {
         yield_in_fiber();
     }
-    address
+    Awaited::bits_of(address as u64)
 }
 
 #[cold]
