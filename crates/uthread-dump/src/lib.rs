@@ -55,11 +55,12 @@ use std::path::Path;
 
 use anyhow::Result;
 
-pub use model::{Frame, State, WaitsFor};
+pub use model::{Frame, State};
 pub use recording::trace;
 pub use report::{Group, Member, Report};
 pub use sample::{Activity, Counts, Sample, Site, States, Worker};
 pub use trace::{Event, Trace, TracedWorker};
+pub use uthread::root::WaitsFor;
 pub use watch::Watch;
 
 use ahead::Ahead;

@@ -33,16 +33,6 @@ pub enum State {
     Unknown,
 }
 
-/// The fiber for which a fiber waits, by its id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "kind", content = "fiber")]
-pub enum WaitsFor {
-    /// It waits for a lock that this fiber holds.
-    Lock(u64),
-    /// It waits for the end of this fiber.
-    End(u64),
-}
-
 /// A function of a backtrace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Frame {
@@ -83,15 +73,6 @@ impl Frame {
 impl Display for Site {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         write!(out, "{}:{}:{}", self.file, self.line, self.column)
-    }
-}
-
-impl Display for WaitsFor {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            WaitsFor::Lock(holder) => write!(out, "a lock of fiber {holder}"),
-            WaitsFor::End(joined) => write!(out, "the end of fiber {joined}"),
-        }
     }
 }
 

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use uthread::root::Awaited;
+use uthread::root::{Awaited, WaitsFor};
 
 use crate::awaited::Referred;
 use crate::controls::suspended;
 use crate::memory::{Memory, Piece, Registers, read_one};
-use crate::model::{Site, State, WaitsFor};
+use crate::model::{Site, State};
 use crate::modules::Modules;
 use crate::sites;
 use crate::snapshot::{Identity, Snapshot, left_off};

@@ -1,16 +1,16 @@
 //! What is reported of the fibers of a process: groups of equal backtraces.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use uthread::root::{self, Awaited};
+use uthread::root::{self, Awaited, WaitsFor};
 
 use crate::descriptors;
 use crate::memory::Memory;
-use crate::model::{Frame, State, WaitsFor};
+use crate::model::{Frame, State};
 use crate::modules::{Backtrace, Cache, Modules};
 use crate::origins::Origins;
 use crate::reader::{Fiber, Reader};
@@ -72,7 +72,8 @@ pub struct Member {
     /// `tcp 127.0.0.1:80 (listening)` or `tcp 127.0.0.1:80 -> 127.0.0.1:54321`. `None` in a core
     /// file, and if it is closed meanwhile.
     pub target: Option<String>,
-    /// The fiber that it waits for, if that is known.
+    /// The fiber that it waits for, if that is known; in JSON with the `kind` `lock` or `end`.
+    #[serde(serialize_with = "with_kind")]
     pub waits_for: Option<WaitsFor>,
     /// The id of its thread, if it is dedicated.
     pub thread: Option<i32>,
@@ -227,13 +228,7 @@ impl Report {
     pub fn cycle(&self) -> Vec<(u64, WaitsFor)> {
         let fibers = self.groups.iter().flat_map(|group| &group.fibers);
         let waiting = fibers.filter_map(|fiber| Some((fiber.id, fiber.waits_for?)));
-        let waiting: BTreeMap<_, _> = waiting.collect();
-        let next = waiting.iter().map(|(id, waits_for)| {
-            let (WaitsFor::Lock(next) | WaitsFor::End(next)) = waits_for;
-            (*id, *next)
-        });
-        let cycle = root::cycle(&next.collect());
-        cycle.into_iter().map(|id| (id, waiting[&id])).collect()
+        root::cycle(waiting)
     }
 
     /// Returns the number of fibers.
@@ -413,6 +408,26 @@ pub(crate) fn in_ms<S: Serializer>(
 ) -> Result<S::Ok, S::Error> {
     time.map(|time| time.as_secs_f64() * 1e3)
         .serialize(serializer)
+}
+
+fn with_kind<S: Serializer>(
+    waits_for: &Option<WaitsFor>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Json {
+        kind: &'static str,
+        fiber: u64,
+    }
+    let json = waits_for.and_then(|waits_for| {
+        let (kind, fiber) = match waits_for {
+            WaitsFor::Lock(holder) => ("lock", holder),
+            WaitsFor::End(joined) => ("end", joined),
+            _ => return None,
+        };
+        Some(Json { kind, fiber })
+    });
+    json.serialize(serializer)
 }
 
 fn count(number: usize, noun: &str) -> String {

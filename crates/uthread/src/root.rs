@@ -15,15 +15,15 @@
 //! attribute `debugger_visualizer` would put it there only in builds with debug information, and
 //! this also helps without.
 
-mod cycle;
 mod event;
+mod waits_for;
 
 use std::mem::offset_of;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 
-pub use self::cycle::cycle;
 pub use self::event::{EVENT_WORDS, EVENTS_MAX, EventKind, Leave};
+pub use self::waits_for::{WaitsFor, cycle};
 
 /// The section of the root. A program with several versions of the library has several roots in it.
 pub const SECTION: &str = "uthread_root";

@@ -9,7 +9,7 @@ use std::ptr;
 use std::time::Duration;
 
 use super::{Children, Control, FiberRef};
-use crate::root::{Awaited, Reason};
+use crate::root::{Awaited, Reason, WaitsFor};
 
 /// A started fiber, in the list of [`runtime::fibers`](crate::runtime::fibers()), whose example it
 /// has.
@@ -59,45 +59,21 @@ pub enum FiberState {
     Dedicated,
 }
 
-/// The fiber for which a fiber waits, by its id; see the example of
-/// [`runtime::fibers`](crate::runtime::fibers()).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum WaitsFor {
-    /// It waits for a lock, of a [`Mutex`](crate::sync::Mutex) or of the writer of a
-    /// [`RwLock`](crate::sync::RwLock), that this fiber holds.
-    Lock(u64),
-    /// It waits for the end of this fiber, which it [joins](crate::thread::JoinHandle::join).
-    End(u64),
-}
-
 impl FiberInfo {
-    /// Describes a suspended fiber of the calling worker, or one that runs without it. Such a fiber
-    /// may add to its cold state, so that `name_of` has to know its name.
+    /// Describes a fiber in this state. `awaited` is what it waits for, if that is known; the holder
+    /// of a lock is found later.
     fn of(
         reference: &FiberRef,
+        (state, awaited): (FiberState, Option<Awaited>),
         name_of: impl Fn(u64) -> Option<Box<str>>,
         suspended_for: impl Fn(&Control) -> Duration,
     ) -> FiberInfo {
         let fiber = reference.control();
         let scope_of = reference.scope().and_then(Children::parent_id);
-        let (id, state) = (fiber.id().get(), FiberState::of(fiber));
-        let awaited = match state {
-            FiberState::Parked => fiber.awaited(),
-            _ => None,
-        };
-        let (state, waits_for) = match awaited {
-            Some((Awaited::Thread(_), _)) => (FiberState::Dedicated, None),
-            // With bits of the address in place of the id, until all fibers are listed.
-            Some((Awaited::Lock(_), state)) => {
-                let holder = Awaited::holder_bits(state);
-                (
-                    FiberState::Parked,
-                    holder.map(|bits| WaitsFor::Lock(bits.into())),
-                )
-            }
-            Some((Awaited::End(id), _)) => (state, Some(WaitsFor::End(id))),
-            None => (state, None),
+        let id = fiber.id().get();
+        let state = match awaited {
+            Some(Awaited::Thread(_)) => FiberState::Dedicated,
+            _ => state,
         };
         FiberInfo {
             id,
@@ -113,7 +89,10 @@ impl FiberInfo {
                 FiberState::Operation => fiber.awaited_fd(),
                 _ => None,
             },
-            waits_for,
+            waits_for: match awaited {
+                Some(Awaited::End(joined)) => Some(WaitsFor::End(joined)),
+                _ => None,
+            },
             suspended_for: match state {
                 FiberState::Running | FiberState::Dedicated => Duration::ZERO,
                 _ => suspended_for(fiber),
@@ -162,44 +141,53 @@ impl fmt::Display for FiberInfo {
     }
 }
 
-impl fmt::Display for WaitsFor {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WaitsFor::Lock(holder) => write!(formatter, "a lock of fiber {holder}"),
-            WaitsFor::End(joined) => write!(formatter, "the end of fiber {joined}"),
-        }
-    }
-}
-
 /// A list of fibers that grows.
 #[derive(Default)]
 pub(crate) struct Listed {
     fibers: Vec<FiberInfo>,
-    /// By the bits of their addresses.
-    ids: HashMap<u32, u64>,
+    /// The address of each.
+    addresses: Vec<u64>,
+    /// The index of each that waits for a lock, and bits of the holder's address.
+    holders: Vec<(usize, u32)>,
 }
 
 impl Listed {
-    /// Adds a fiber; see [`FiberInfo::of`].
+    /// Adds a suspended fiber of the calling worker, or one that runs without it. Such a fiber may add
+    /// to its cold state, so that `name_of` has to know its name.
     pub(crate) fn add(
         &mut self,
-        fiber: &FiberRef,
+        reference: &FiberRef,
         name_of: impl Fn(u64) -> Option<Box<str>>,
         suspended_for: impl Fn(&Control) -> Duration,
     ) {
-        let info = FiberInfo::of(fiber, name_of, suspended_for);
-        let address = ptr::from_ref(fiber.control()).addr();
-        self.ids.insert(Awaited::bits_of(address as u64), info.id);
+        let fiber = reference.control();
+        let state = FiberState::of(fiber);
+        let awaited = match state {
+            FiberState::Parked => fiber.awaited(),
+            _ => None,
+        };
+        if let Some((Awaited::Lock(_), lock)) = awaited
+            && let Some(holder) = Awaited::holder_bits(lock)
+        {
+            self.holders.push((self.fibers.len(), holder));
+        }
+        let state = (state, awaited.map(|(awaited, _)| awaited));
+        let info = FiberInfo::of(reference, state, name_of, suspended_for);
+        self.addresses.push(ptr::from_ref(fiber).addr() as u64);
         self.fibers.push(info);
     }
 
     /// Returns the fibers. A holder of a lock that is none of them is not known.
     pub(crate) fn finish(mut self) -> Vec<FiberInfo> {
-        for fiber in &mut self.fibers {
-            if let Some(WaitsFor::Lock(bits)) = fiber.waits_for {
-                let id = self.ids.get(&(bits as u32)).copied();
-                fiber.waits_for = id.map(WaitsFor::Lock);
-            }
+        if self.holders.is_empty() {
+            return self.fibers;
+        }
+        let bits = self.addresses.into_iter().map(Awaited::bits_of);
+        let ids = self.fibers.iter().map(|fiber| fiber.id);
+        let ids: HashMap<_, _> = bits.zip(ids).collect();
+        for (index, holder) in self.holders {
+            let holder = ids.get(&holder).copied();
+            self.fibers[index].waits_for = holder.map(WaitsFor::Lock);
         }
         self.fibers
     }

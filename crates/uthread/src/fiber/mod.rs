@@ -47,7 +47,7 @@ use control::ColdState;
 pub(crate) use control::layout::LAYOUT;
 pub(crate) use control::{Control, Finish, Started};
 pub(crate) use destination::{Destination, Destinations};
-pub use info::{FiberInfo, FiberState, WaitsFor};
+pub use info::{FiberInfo, FiberState};
 pub(crate) use info::{Grouped, Listed};
 pub(crate) use joinable::Joinable;
 pub(crate) use kept::Kept;

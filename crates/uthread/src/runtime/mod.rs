@@ -36,7 +36,8 @@ pub use self::diagnosis::{Diagnosis, Feature, Usage, diagnose};
 pub use self::driver::{Driver, DriverInfo, ParseDriverError};
 pub use self::metrics::{Delays, Metrics, PoolMetrics, WorkerMetrics};
 pub use self::shutdown::Shutdown;
-pub use crate::fiber::{FiberContext, FiberInfo, FiberState, WaitsFor};
+pub use crate::fiber::{FiberContext, FiberInfo, FiberState};
+pub use crate::root::WaitsFor;
 #[cfg(feature = "backtrace")]
 pub use crate::sched::monitor::StallBacktrace;
 pub use crate::sched::monitor::{Stall, StallCause};

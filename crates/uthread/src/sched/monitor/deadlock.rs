@@ -7,14 +7,13 @@
 //! may remain unreported: beside a thread that waits for anything else, or if the program handles a
 //! signal.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::driver::native::standard_error;
 use crate::driver::native::stillness::Stillness;
-use crate::fiber::{FiberInfo, Grouped, WaitsFor};
+use crate::fiber::{FiberInfo, Grouped};
 use crate::root;
 use crate::sched::shared::Shared;
 
@@ -87,7 +86,9 @@ impl fmt::Display for Deadlock<'_> {
                 "uthread: deadlock: {count} fibers wait, and nothing can wake one of them"
             ),
         }?;
-        let cycle = cycle(self.0);
+        let waiting = self.0.iter();
+        let waiting = waiting.filter_map(|fiber| Some((fiber.id, fiber.waits_for?)));
+        let cycle = root::cycle(waiting);
         for (index, (fiber, waits_for)) in cycle.iter().enumerate() {
             let start = if index == 0 { "    cycle: " } else { ", " };
             write!(formatter, "{start}fiber {fiber} waits for {waits_for}")?;
@@ -97,18 +98,4 @@ impl fmt::Display for Deadlock<'_> {
         }
         Grouped(self.0).fmt(formatter)
     }
-}
-
-/// Returns fibers that wait for each other in a [cycle](root::cycle), with what each waits for.
-fn cycle(fibers: &[FiberInfo]) -> Vec<(u64, WaitsFor)> {
-    let waiting = fibers
-        .iter()
-        .filter_map(|fiber| Some((fiber.id, fiber.waits_for?)));
-    let waiting: BTreeMap<u64, WaitsFor> = waiting.collect();
-    let next = waiting.iter().map(|(id, waits_for)| {
-        let (WaitsFor::Lock(next) | WaitsFor::End(next)) = waits_for;
-        (*id, *next)
-    });
-    let cycle = root::cycle(&next.collect());
-    cycle.into_iter().map(|id| (id, waiting[&id])).collect()
 }
