@@ -12,7 +12,7 @@ use std::arch::naked_asm;
 
 use crate::functions::{Function, functions};
 use crate::real::{CODE, REAL};
-use crate::{calls, cancel, futex, objects, threads};
+use crate::{calls, cancel, futex, objects, signals, threads};
 
 /// Defines the entry points.
 macro_rules! entries {

@@ -75,6 +75,13 @@ macro_rules! functions {
             pthread_setschedprio threads::pthread_setschedprio;
             pthread_setaffinity_np threads::pthread_setaffinity_np;
             pthread_getaffinity_np threads::pthread_getaffinity_np;
+            sigaction signals::sigaction;
+            signal signals::signal;
+            bsd_signal signals::bsd_signal;
+            ssignal signals::ssignal;
+            sysv_signal signals::sysv_signal;
+            __sysv_signal signals::__sysv_signal;
+            sigset signals::sigset;
             __pthread_register_cancel cancel::__pthread_register_cancel;
             __pthread_unregister_cancel cancel::__pthread_unregister_cancel;
             __pthread_unwind_next cancel::__pthread_unwind_next;

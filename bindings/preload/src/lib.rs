@@ -11,6 +11,7 @@
 //! | `futex` | the system call `futex` |
 //! | `objects` | how locks are initialized |
 //! | `threads` | threads, and what is asked about them |
+//! | `signals` | how handlers of signals are installed |
 //! | `cancel` | clean-up handlers of programs in C |
 //! | `entries` | where the program calls the functions |
 #![cfg(all(target_arch = "x86_64", target_env = "gnu"))]
@@ -27,6 +28,7 @@ mod calls;
 mod cancel;
 mod futex;
 mod objects;
+mod signals;
 mod threads;
 
 mod entries;

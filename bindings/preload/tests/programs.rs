@@ -63,6 +63,11 @@ fn a_program_in_c_runs_on_fibers() {
 }
 
 #[test]
+fn handlers_of_signals_interrupt_fibers_anywhere() {
+    check_in_all_places("cc", "pthread/tests/handlers.c");
+}
+
+#[test]
 fn what_processes_share_and_the_size_of_a_stack_are_those_of_glibc() {
     check_in_all_places("cc", "preload/tests/native.c");
 }

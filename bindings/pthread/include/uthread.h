@@ -24,6 +24,9 @@
 #define UTHREAD_ONCE_INIT 0
 #define UTHREAD_CANCELED ((void *)-1)
 
+/* A handler of signals. */
+typedef void (*uthread_sighandler_t)(int);
+
 /* Pushes a clean-up handler until `uthread_cleanup_pop` in the same block. */
 #define uthread_cleanup_push(routine, argument) \
     { \
@@ -251,6 +254,27 @@ int uthread_attr_setguardsize(struct uthread_attr_t *attr, size_t bytes);
  `attr` points to attributes, and `bytes` to where the result is stored.
  */
 int uthread_attr_getguardsize(const struct uthread_attr_t *attr, size_t *bytes);
+
+/*
+ Installs a handler, unless `action` is null, and stores the action before: `sigaction(2)`.
+
+ Preconditions:
+
+ The function of the action may be called with the signal. `action` and `old` point to actions, or are
+ null.
+ */
+int uthread_sigaction(int signal,
+                      const struct sigaction *action,
+                      struct sigaction *old);
+
+/*
+ Installs a handler after which calls go on: `signal(2)`. Returns the one before, or `SIG_ERR`.
+
+ Preconditions:
+
+ The handler may be called with the signal, or is `SIG_DFL` or `SIG_IGN`.
+ */
+uthread_sighandler_t uthread_signal(int signal, uthread_sighandler_t handler);
 
 /*
  Requests a thread to end. It ends in a call that may wait, at once if it waits in one now.
@@ -693,7 +717,8 @@ int uthread_sem_init(struct uthread_sem_t *semaphore, int shared, unsigned int v
 int uthread_sem_destroy(struct uthread_sem_t *_semaphore);
 
 /*
- Waits until the value is greater than zero, and lowers it. A cancellation point. Returns 0.
+ Waits until the value is greater than zero, and lowers it. A cancellation point. Returns 0, or -1 with
+ `EINTR` if a signal handler without `SA_RESTART` has interrupted a thread of the system.
 
  Preconditions:
 
@@ -720,7 +745,8 @@ int uthread_sem_timedwait(struct uthread_sem_t *semaphore, const struct timespec
 int uthread_sem_trywait(struct uthread_sem_t *semaphore);
 
 /*
- Raises the value, and wakes the thread that has waited longest. Returns 0, or -1 with `EOVERFLOW`.
+ Raises the value, and wakes the thread that has waited longest. Returns 0, or -1 with `EOVERFLOW`. A
+ handler that `uthread_sigaction` or `uthread_signal` has installed may call it.
 
  Preconditions:
 

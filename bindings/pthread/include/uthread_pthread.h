@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/select.h>
@@ -153,6 +154,9 @@
 #define sem_post uthread_sem_post
 #define sem_getvalue uthread_sem_getvalue
 #define sem_clockwait uthread_sem_clockwait
+
+#define sigaction(...) uthread_sigaction(__VA_ARGS__)
+#define signal(...) uthread_signal(__VA_ARGS__)
 
 #ifndef UTHREAD_NO_CALLS
 #define sched_yield uthread_yield

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::OnceLock;
 
 use crate::errno::outcome;
-use crate::record;
+use crate::{record, signals};
 
 /// What is told of each such call.
 static OBSERVER: OnceLock<fn(&'static str)> = OnceLock::new();
@@ -39,6 +39,9 @@ pub(crate) fn blocking<T: Send + PartialOrd + Default>(
     name: &'static str,
     call: impl FnOnce() -> T,
 ) -> io::Result<T> {
+    if signals::is_handler() {
+        return outcome(call());
+    }
     record::test_cancel();
     if let Some(observer) = OBSERVER.get() {
         observer(name);

@@ -1,6 +1,7 @@
 //! Waits for a descriptor.
 
 use std::cell::Cell;
+use std::ffi::c_int;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -11,7 +12,7 @@ use uthread::fs::File;
 use uthread::ring::{self, Events};
 
 use crate::errno::outcome;
-use crate::record;
+use crate::{record, signals};
 
 /// Number of calls that complete at once after which a thread lets others run.
 const CALLS_AT_ONCE: u32 = 32;
@@ -78,6 +79,9 @@ pub(crate) fn for_ever() -> Option<Instant> {
 /// `ECANCELED` or `ETIMEDOUT` if the caller may not wait.
 #[allow(unsafe_code, reason = "a descriptor of the program")]
 pub(crate) fn wait(fd: RawFd, events: Events, deadline: Option<Instant>) -> io::Result<bool> {
+    if signals::is_handler() {
+        return wait_in_kernel(fd, events, deadline);
+    }
     // SAFETY: the program keeps the descriptor open during the call.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     let ready = || ring::poll(&fd, events).next();
@@ -91,6 +95,24 @@ pub(crate) fn wait(fd: RawFd, events: Events, deadline: Option<Instant>) -> io::
         Ok(ready) => ready.transpose().map(|ready| ready.is_some()),
         Err(_elapsed) => Ok(false),
     }
+}
+
+/// Blocks the thread, as a handler of a signal may.
+#[allow(unsafe_code, reason = "a system call")]
+fn wait_in_kernel(fd: RawFd, events: Events, deadline: Option<Instant>) -> io::Result<bool> {
+    let events = match events {
+        Events::READABLE => libc::POLLIN,
+        _ => libc::POLLOUT,
+    };
+    let mut wanted = libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    let left = left.map_or(-1, |left| left.as_millis().try_into().unwrap_or(c_int::MAX));
+    // SAFETY: there is one descriptor.
+    outcome(unsafe { libc::poll(&raw mut wanted, 1, left) }).map(|count| count > 0)
 }
 
 fn is_over(error: &io::Error) -> bool {

@@ -9,6 +9,7 @@ pub(crate) fn number(error: &io::Error) -> c_int {
     known.unwrap_or(match error.kind() {
         io::ErrorKind::WouldBlock => libc::EAGAIN,
         io::ErrorKind::TimedOut => libc::ETIMEDOUT,
+        io::ErrorKind::Interrupted => libc::EINTR,
         io::ErrorKind::InvalidInput => libc::EINVAL,
         io::ErrorKind::OutOfMemory => libc::ENOMEM,
         _ => libc::EIO,

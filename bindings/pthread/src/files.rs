@@ -12,7 +12,7 @@ use uthread::ring::Events;
 use crate::blocking::blocking;
 use crate::descriptor::{Lent, for_ever, retry, wait};
 use crate::errno::{outcome, returned};
-use crate::record;
+use crate::{record, signals};
 
 /// Returns `true` for what can be waited for, and has no offsets: a pipe, a socket, a device such as
 /// a terminal, or what is no file, such as an eventfd.
@@ -40,6 +40,7 @@ fn transfer(
             wait(fd, events, for_ever())?;
             outcome(plain())
         }
+        Err(error) if may_wait(&error) && signals::is_handler() => outcome(plain()),
         Err(error) if may_wait(&error) && !has_no_offsets(fd) => file().map(|count| count as isize),
         result => result,
     };

@@ -19,6 +19,7 @@
 //! | `deadline` | times of C as moments |
 //! | `errno` | results as C reports them |
 //! | `stalls` | reports of threads that keep a worker |
+//! | `signals` | handlers of signals |
 //! | `process` | the runtime of the process |
 //! | `record` | the record of a thread, and its end |
 //! | `thread` | create, join, detach, exit |
@@ -51,6 +52,8 @@ mod deadline;
 mod attributes;
 
 mod stalls;
+
+pub mod signals;
 
 pub mod process;
 pub mod record;

@@ -21,6 +21,8 @@ use std::{io, process, ptr};
 use uthread::sync::{Mutex, futex};
 use uthread::thread::{Cancelled, JoinHandle};
 
+use crate::signals;
+
 /// A thread: a fiber, or a thread of the system that has asked for itself.
 pub type uthread_t = c_ulong;
 
@@ -122,9 +124,16 @@ pub fn peak() -> u32 {
     PEAK.load(Ordering::Relaxed)
 }
 
-/// Returns `true` if the calling thread is a fiber of this library.
+/// Returns `true` if the caller is a fiber of this library that may be suspended: it is not in a handler of
+/// a signal.
 pub fn is_fiber() -> bool {
-    fiber().is_some()
+    suspendable().is_some()
+}
+
+/// Returns the record of the calling fiber, or `None` on a thread of the system, and in a handler of a
+/// signal.
+fn suspendable() -> Option<&'static Thread> {
+    fiber().filter(|_| !signals::is_handler())
 }
 
 /// Returns the record of the calling fiber, or `None` on a thread of the system.
@@ -144,7 +153,7 @@ pub(crate) fn number() -> usize {
 ///
 /// The errors of the call.
 pub(crate) fn point<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    let Some(thread) = fiber() else {
+    let Some(thread) = suspendable() else {
         return call();
     };
     if thread.own.keeps_cancellation.get() {
@@ -159,7 +168,7 @@ pub(crate) fn point<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
 
 /// Ends the calling thread if it was cancelled, and allows that.
 pub(crate) fn test_cancel() {
-    if let Some(thread) = fiber()
+    if let Some(thread) = suspendable()
         && !thread.own.keeps_cancellation.get()
         && uthread::thread::is_cancelled()
     {
@@ -170,6 +179,9 @@ pub(crate) fn test_cancel() {
 /// Lets others run in the middle of a call that is a cancellation point. Nothing unwinds the caller
 /// without its clean-up handlers, or where it is code of another language.
 pub(crate) fn let_others_run() {
+    if signals::is_handler() {
+        return;
+    }
     uthread::shield(uthread::yield_now);
     test_cancel();
 }

@@ -10,6 +10,7 @@ use uthread::sync::futex;
 use crate::deadline;
 use crate::errno::returned;
 use crate::record;
+use crate::signals::{self, Wait};
 
 /// A semaphore.
 #[repr(C)]
@@ -52,18 +53,22 @@ impl Semaphore {
             return Ok(());
         }
         record::point(|| {
+            let wait = Wait::begin(&self.value, !record::is_fiber());
             self.waiting.fetch_add(1, Ordering::Relaxed);
-            let taken = self.await_value(deadline);
+            let taken = self.await_value(&wait, deadline);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             taken
         })
     }
 
-    fn await_value(&self, deadline: Option<Instant>) -> io::Result<()> {
+    fn await_value(&self, wait: &Wait, deadline: Option<Instant>) -> io::Result<()> {
         // Ordered after the count of waiters, as a post reads that after it has raised the value: one
         // of them sees the other.
         fence(Ordering::SeqCst);
         while !self.try_take() {
+            if wait.has_ended() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             match futex::wait(&self.value, 0, deadline) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 ended => ended?,
@@ -88,7 +93,11 @@ impl Semaphore {
             .map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) > 0 {
-            futex::wake(&self.value, 1);
+            if signals::is_handler() {
+                signals::wake_later(&raw const self.value);
+            } else {
+                futex::wake(&self.value, 1);
+            }
         }
         Ok(())
     }
@@ -128,7 +137,8 @@ pub extern "C" fn uthread_sem_destroy(_semaphore: *mut uthread_sem_t) -> c_int {
     0
 }
 
-/// Waits until the value is greater than zero, and lowers it. A cancellation point. Returns 0.
+/// Waits until the value is greater than zero, and lowers it. A cancellation point. Returns 0, or -1 with
+/// `EINTR` if a signal handler without `SA_RESTART` has interrupted a thread of the system.
 ///
 /// # Safety
 ///
@@ -167,7 +177,8 @@ pub unsafe extern "C" fn uthread_sem_trywait(semaphore: *mut uthread_sem_t) -> c
     returned(unsafe { Semaphore::at(semaphore) }.try_wait().map(|()| 0))
 }
 
-/// Raises the value, and wakes the thread that has waited longest. Returns 0, or -1 with `EOVERFLOW`.
+/// Raises the value, and wakes the thread that has waited longest. Returns 0, or -1 with `EOVERFLOW`. A
+/// handler that `uthread_sigaction` or `uthread_signal` has installed may call it.
 ///
 /// # Safety
 ///

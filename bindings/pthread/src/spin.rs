@@ -53,7 +53,7 @@ pub extern "C" fn uthread_spin_destroy(_lock: *mut uthread_spinlock_t) -> c_int 
 /// `lock` points to a lock.
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn uthread_spin_lock(lock: *mut uthread_spinlock_t) -> c_int {
+pub unsafe extern "C-unwind" fn uthread_spin_lock(lock: *mut uthread_spinlock_t) -> c_int {
     // SAFETY: the caller's contract.
     let lock = unsafe { at(lock) };
     while !try_lock(lock) {

@@ -13,8 +13,9 @@ use std::{fs, thread};
 use compiled::{Server, assert_passed, check_echo};
 
 /// A compiler and the program that it compiles. Only the first is needed.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 5] = [
     ("cc", "tests/threads.c"),
+    ("cc", "tests/handlers.c"),
     ("clang", "tests/threads.c"),
     ("c++", "tests/destructors.cpp"),
     ("clang++", "tests/destructors.cpp"),

@@ -22,6 +22,7 @@
 //! ```
 
 use std::io;
+use std::ptr;
 use std::time::Instant;
 
 use super::parking_lot::{self, Dequeued, WaitEnd};
@@ -76,13 +77,25 @@ pub fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> io::R
 /// assert_eq!(uthread::sync::futex::wake(&AtomicU32::new(0), 1), 0); // Nobody waits.
 /// ```
 pub fn wake(word: &AtomicU32, count: usize) -> usize {
+    wake_at(ptr::from_ref(word), count)
+}
+
+/// Wakes waiters like [`wake`], by the address of the word, which is not accessed: its memory may have
+/// been freed since somebody waited there.
+///
+/// ```
+/// use uthread::sync::atomic::AtomicU32;
+///
+/// assert_eq!(uthread::sync::futex::wake_at(std::ptr::null::<AtomicU32>(), 1), 0);
+/// ```
+pub fn wake_at(word: *const AtomicU32, count: usize) -> usize {
     let number = wake_in_turn(word, count);
     turn::spend_try();
     number
 }
 
 /// Wakes waiters like [`wake`], and never lets others run.
-pub(crate) fn wake_in_turn(word: &AtomicU32, count: usize) -> usize {
+pub(crate) fn wake_in_turn(word: *const AtomicU32, count: usize) -> usize {
     let woken = parking_lot::with_queue(word, |queue| queue.dequeue(count));
     let number = woken.len();
     woken.wake();

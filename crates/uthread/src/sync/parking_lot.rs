@@ -13,7 +13,6 @@
 //! comes to it, which another fiber may delay for ever, so until then it counts as absent. What it
 //! was granted before, and has not noticed, it returns.
 
-use std::ptr;
 use std::time::Instant;
 
 use super::bucket::{Bucket, Key};
@@ -29,8 +28,8 @@ pub(super) struct WaitQueue {
 }
 
 /// Calls `action` with the locked queue of the waiters at `target`.
-pub(super) fn with_queue<T, R>(target: &T, action: impl FnOnce(&mut WaitQueue) -> R) -> R {
-    action(&mut WaitQueue::at(ptr::from_ref(target).addr()))
+pub(super) fn with_queue<T, R>(target: *const T, action: impl FnOnce(&mut WaitQueue) -> R) -> R {
+    action(&mut WaitQueue::at(target.addr()))
 }
 
 impl WaitQueue {
