@@ -3,13 +3,14 @@
 use std::ffi::{c_int, c_uint};
 use std::io;
 use std::sync::atomic::AtomicU32;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use uthread::sync::futex;
 
 use crate::deadline;
 use crate::errno::{code, returned};
-use crate::record;
+use crate::{record, signals};
 
 /// Waits until the moment, or for ever. A cancellation point.
 fn until(deadline: Option<Instant>) -> io::Result<()> {
@@ -22,6 +23,13 @@ fn until(deadline: Option<Instant>) -> io::Result<()> {
 ///
 /// `ECANCELED` if the caller is cancelled.
 pub(crate) fn pause(deadline: Option<Instant>) -> io::Result<()> {
+    if signals::is_handler()
+        && let Some(deadline) = deadline
+    {
+        // Blocks the thread, as a handler of a signal may.
+        thread::sleep(deadline.saturating_duration_since(Instant::now()));
+        return Ok(());
+    }
     let nobody = AtomicU32::new(0);
     match futex::wait(&nobody, 0, deadline) {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(()),

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,7 +20,7 @@
 #include "check.h"
 
 #define THREADS 20
-#define POSTS 5000
+#define SIGNALS 2000
 
 static sem_t turn, posted;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -48,7 +50,10 @@ static void post(int number) {
 
 static void tell(int number) {
     char byte = number;
-    CHECK(write(ends_of_pipe[1], &byte, 1) == 1);
+    struct timespec pause = {0, 1000};
+    CHECK(sem_post(&posted) == 0);
+    CHECK(nanosleep(&pause, NULL) == 0);
+    CHECK(write(ends_of_pipe[1], &byte, 1) == 1 || errno == EAGAIN);
 }
 
 static void nothing(int number) {
@@ -68,41 +73,50 @@ static void *work(void *argument) {
     return NULL;
 }
 
-/* Each post wakes the thread that sends the next signal. */
-static void *send_signals(void *argument) {
+static void *wait_for_posts(void *argument) {
     (void)argument;
-    for (int round = 0; round < POSTS; round++) {
-        CHECK(kill(getpid(), SIGUSR1) == 0);
+    for (int round = 0; round < SIGNALS; round++)
         CHECK(sem_wait(&posted) == 0);
+    return NULL;
+}
+
+static void *read_what_handlers_write(void *argument) {
+    (void)argument;
+    for (int round = 0; round < SIGNALS; round++) {
+        char byte;
+        CHECK(read(ends_of_pipe[0], &byte, 1) == 1);
+        CHECK(byte == SIGALRM);
     }
     return NULL;
 }
 
-/* Reads what the handler has written before the next signal is sent. */
-static void *send_and_read(void *argument) {
-    (void)argument;
-    for (int round = 0; round < POSTS; round++) {
-        char byte;
-        CHECK(kill(getpid(), SIGUSR2) == 0);
-        CHECK(read(ends_of_pipe[0], &byte, 1) == 1);
-        CHECK(byte == SIGUSR2);
-    }
-    return NULL;
+static void set_timer(int microseconds) {
+    struct itimerval timer = {{0, microseconds}, {0, microseconds}};
+    CHECK(setitimer(ITIMER_REAL, &timer, NULL) == 0);
 }
 
 static void handlers_interrupt_the_library(void) {
     pthread_t threads[THREADS];
-    install(SIGUSR1, post, SA_RESTART);
-    install(SIGUSR2, tell, SA_RESTART);
+    install(SIGALRM, tell, SA_RESTART);
     for (int number = 0; number < THREADS; number++)
         threads[number] = start(work, NULL);
-    pthread_t posts = start(send_signals, NULL);
-    pthread_t bytes = start(send_and_read, NULL);
+    pthread_t posts = start(wait_for_posts, NULL);
+    pthread_t bytes = start(read_what_handlers_write, NULL);
+    /* The kernel prefers the first thread. */
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    CHECK(pthread_sigmask(SIG_BLOCK, &alarm, NULL) == 0);
+    set_timer(200);
     join(posts);
     join(bytes);
+    set_timer(0);
+    CHECK(pthread_sigmask(SIG_UNBLOCK, &alarm, NULL) == 0);
     ends = 1;
     for (int number = 0; number < THREADS; number++)
         join(threads[number]);
+    while (sem_trywait(&posted) == 0)
+        ;
 }
 
 /* Sends signals until the process says that it has been interrupted. */
@@ -213,6 +227,7 @@ int main(void) {
     CHECK(sem_init(&turn, 0, 3) == 0);
     CHECK(sem_init(&posted, 0, 0) == 0);
     CHECK(pipe(ends_of_pipe) == 0);
+    CHECK(fcntl(ends_of_pipe[1], F_SETFL, O_NONBLOCK) == 0);
     the_program_sees_its_own_handlers();
     a_post_ends_the_wait_of_the_first_thread();
     a_child_has_handlers_too();
