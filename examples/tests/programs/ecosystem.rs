@@ -17,7 +17,7 @@ const LINES_MAX: usize = 60;
 const POSTGRES: &str = "postgres";
 
 /// An example, the system program that it needs, and its output.
-const EXAMPLES: [(&str, Option<&str>, &str); 12] = [
+const EXAMPLES: [(&str, Option<&str>, &str); 15] = [
     (
         "csv_rows",
         None,
@@ -77,6 +77,21 @@ const EXAMPLES: [(&str, Option<&str>, &str); 12] = [
         "tokio_client",
         None,
         "20 clients, 1000 answers\na deadline ended the wait for a task\n",
+    ),
+    (
+        "interposed",
+        None,
+        "50 clients and servers at once on few threads\n",
+    ),
+    (
+        "redis_interposed",
+        Some("redis-server"),
+        "50 clients waited at once on few threads\n",
+    ),
+    (
+        "postgres_interposed",
+        Some(POSTGRES),
+        "50 queries at once on few threads\n",
     ),
     ("websocket", None, "50 clients, 1000 echoes\n"),
 ];
