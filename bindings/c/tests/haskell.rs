@@ -114,6 +114,30 @@ fn sockets_and_files_pass_their_tests() {
     ));
 }
 
+/// The programs of the README have no errors and no warnings.
+#[test]
+fn the_programs_of_the_readme_compile() {
+    if !is_installed() {
+        return;
+    }
+    let haskell = Path::new(env!("CARGO_MANIFEST_DIR")).join("../haskell");
+    let readme = fs::read_to_string(haskell.join("README.md")).unwrap();
+    let programs: Vec<_> = readme.split("```haskell\n").skip(1).collect();
+    assert_eq!(programs.len(), 3);
+    let folder = tempfile::tempdir().unwrap();
+    for (number, program) in programs.into_iter().enumerate() {
+        let (program, _) = program.split_once("```").unwrap();
+        let path = folder.path().join(format!("program{number}.hs"));
+        fs::write(&path, program).unwrap();
+        let mut ghc = Command::new("ghc");
+        ghc.args(["-v0", "-Wall", "-Werror", "-fno-code"]).arg(path);
+        for sources in ["uthread-uring/src", "uthread-network/src"] {
+            ghc.arg(format!("-i{}", haskell.join(sources).display()));
+        }
+        assert!(ghc.status().unwrap().success(), "program {number}");
+    }
+}
+
 /// A program that is ended with the test.
 struct Running(Child);
 
@@ -171,7 +195,7 @@ fn the_web_server_answers_by_each_manager() {
     let files = folder.path().join("files");
     fs::create_dir(&files).unwrap();
     fs::write(files.join("page"), "a page").unwrap();
-    for manager in ["ghc", "epoll", "uring"] {
+    for manager in ["ghc", "epoll", "uring", "loop"] {
         if manager == "uring"
             && uthread::Runtime::builder()
                 .driver(uthread::Driver::Uring)
@@ -198,6 +222,20 @@ fn the_web_server_answers_by_each_manager() {
         let page = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\na page";
         let text = request(&mut stream, &["/page", "/none", "/page"], page, 2);
         assert!(text.contains("HTTP/1.1 404"), "{manager}: {text}");
+        let closing = [
+            ("GET /page HTTP/1.0", "Connection: close"),
+            (
+                "GET /page HTTP/1.1\r\nconnection: Close",
+                "Connection: close",
+            ),
+        ];
+        for (request, field) in closing {
+            let mut stream = connect(port);
+            write!(stream, "{request}\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            assert!(text.contains(field), "{manager}: {text}");
+        }
         for _ in 0..RESETS {
             reset(connect(port));
         }

@@ -2,15 +2,18 @@
 
 -- | A static web server, small and plain: the same code on the ring and on GHC's event manager.
 --
--- > server (uring|epoll|ghc) PORT FOLDER
+-- > server (uring|epoll|loop|ghc) PORT FOLDER
+--
+-- @uring@ and @epoll@ are drivers of a manager. @loop@ is the accept loop of @ghc@ with other imports and the manager as an argument.
 module Main (main) where
 
 import Control.Concurrent (forkIO)
 import Control.Exception (IOException, bracket, finally, handleJust, try)
-import Control.Monad (forever, guard, unless, void)
+import Control.Monad (forever, guard, unless, void, when)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Char8
+import Data.Char (toLower)
 import qualified Network.Socket as Network
 import qualified Network.Socket.ByteString as Network
 import System.Environment (getArgs)
@@ -27,8 +30,9 @@ main = do
   case arguments of
     ["uring", port, folder] -> ring Uring (read port) (Char8.pack folder)
     ["epoll", port, folder] -> ring Epoll (read port) (Char8.pack folder)
+    ["loop", port, folder] -> withManager defaultOptions $ \manager -> withListener (read port) (acceptLoop manager (Char8.pack folder))
     ["ghc", port, folder] -> withListener (read port) (eventManager folder)
-    _ -> die "usage: server (uring|epoll|ghc) PORT FOLDER"
+    _ -> die "usage: server (uring|epoll|loop|ghc) PORT FOLDER"
 
 ring :: Driver -> Network.PortNumber -> ByteString -> IO ()
 ring chosen port folder = withManager defaultOptions {driver = chosen} $ \manager ->
@@ -53,6 +57,16 @@ onRing manager buffers folder listener = do
     Ring.withReceiver manager buffers connection 8 $ \receive ->
       serve receive (Ring.sendAll manager connection) (File.readFile manager . name)
 
+-- | The server on the ring, as programs for GHC's event manager are written.
+acceptLoop :: Manager -> ByteString -> Network.Socket -> IO ()
+acceptLoop manager folder listener = forever $ do
+  (connection, _) <- Ring.accept manager listener
+  Network.setSocketOption connection Network.NoDelay 1
+  let name path = folder <> "/" <> path
+  void . forkIO $
+    serve (Ring.recv manager connection 4096) (Ring.sendAll manager connection) (File.readFile manager . name)
+      `finally` Network.close connection
+
 -- | The server on GHC's event manager.
 eventManager :: String -> Network.Socket -> IO ()
 eventManager folder listener = forever $ do
@@ -63,7 +77,7 @@ eventManager folder listener = forever $ do
     serve (Network.recv connection 4096) (Network.sendAll connection) (ByteString.readFile . name)
       `finally` Network.close connection
 
--- | Answers the requests of a connection, until the peer closes or resets it.
+-- | Answers the requests of a connection, until the peer closes or resets it, or a request is the last one.
 serve :: IO ByteString -> (ByteString -> IO ()) -> (ByteString -> IO ByteString) -> IO ()
 serve receive send readFile' = handleJust (guard . isResourceVanishedError) pure (loop ByteString.empty)
   where
@@ -71,16 +85,25 @@ serve receive send readFile' = handleJust (guard . isResourceVanishedError) pure
       let (header, rest) = ByteString.breakSubstring "\r\n\r\n" before
       if ByteString.null rest
         then more before
-        else respond (Char8.words header) >> loop (ByteString.drop 4 rest)
+        else do
+          let fields = map (Char8.map toLower . Char8.filter (`notElem` ("\r " :: String))) (Char8.lines header)
+              is10 = "http/1.0" `ByteString.isSuffixOf` head fields
+              goesOn = if is10 then "connection:keep-alive" `elem` fields else "connection:close" `notElem` fields
+              connection
+                | not goesOn = "\r\nConnection: close"
+                | is10 = "\r\nConnection: keep-alive"
+                | otherwise = ""
+          respond connection (Char8.words header)
+          when goesOn $ loop (ByteString.drop 4 rest)
     more before = do
       bytes <- receive
       unless (ByteString.null bytes || ByteString.length before > 16384) $ loop (before <> bytes)
-    respond ("GET" : path : _)
-      | ".." `ByteString.isInfixOf` path = answer "400 Bad Request" "no such path\n"
+    respond connection ("GET" : path : _)
+      | ".." `ByteString.isInfixOf` path = answer connection "400 Bad Request" "no such path\n"
       | otherwise = do
           found <- try (readFile' (Char8.dropWhile (== '/') path)) :: IO (Either IOException ByteString)
-          either (const (answer "404 Not Found" "no such file\n")) (answer "200 OK") found
-    respond _ = answer "400 Bad Request" "GET is what there is\n"
-    answer status body =
+          either (const (answer connection "404 Not Found" "no such file\n")) (answer connection "200 OK") found
+    respond connection _ = answer connection "400 Bad Request" "GET is what there is\n"
+    answer connection status body =
       send . ByteString.concat $
-        ["HTTP/1.1 ", status, "\r\nContent-Length: ", Char8.pack (show (ByteString.length body)), "\r\n\r\n", body]
+        ["HTTP/1.1 ", status, "\r\nContent-Length: ", Char8.pack (show (ByteString.length body)), connection, "\r\n\r\n", body]

@@ -9,6 +9,10 @@ import Control.Monad
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Char8
 import Data.IORef
+import Data.Word (Word8)
+import Foreign.Marshal.Alloc (allocaBytes)
+import Foreign.Ptr (Ptr, plusPtr)
+import Foreign.Storable (peek, pokeByteOff)
 import System.Directory (removeFile)
 import System.IO (hClose, hPutStrLn, openTempFile, stderr)
 import System.Timeout (timeout)
@@ -38,6 +42,11 @@ tests =
   , ("more than the socket holds is sent and received", muchIsSent)
   , ("pieces are received one by one", piecesAreReceived)
   , ("a thread serves each connection", eachConnectionIsServed)
+  , ("each of several acceptors gets connections", acceptorsShare)
+  , ("memory is sent and received", memoryIsSent)
+  , ("many pieces are sent at once", piecesAreSent)
+  , ("datagrams have their senders", datagramsHaveSenders)
+  , ("a graceful end waits for the peer", gracefulEnds)
   , ("a refused connection has its error", refusedConnections)
   , ("files are written and read", filesAreWrittenAndRead)
   ]
@@ -48,7 +57,7 @@ loopback = SockAddrInet 0 (tupleToHostAddress (127, 0, 0, 1))
 withListener :: (Socket -> SockAddr -> IO a) -> IO a
 withListener action = bracket (socket AF_INET Stream defaultProtocol) close $ \listener -> do
   bind listener loopback
-  listen listener 16
+  listen listener 128
   getSocketName listener >>= action listener
 
 withClient :: Manager -> SockAddr -> (Socket -> IO a) -> IO a
@@ -114,6 +123,91 @@ eachConnectionIsServed manager = withListener $ \listener address -> do
   found <- mapM takeMVar answers
   assertBool "each has its answer, and the end" (and found)
   killThread acceptor
+
+acceptorsShare :: Manager -> Assertion
+acceptorsShare manager = withListener $ \listener address -> do
+  accepted <- newMVar (0 :: Int)
+  let acceptor = forever $ do
+        (connection, _) <- accept manager listener
+        modifyMVar_ accepted (pure . (+ 1))
+        sendAll manager connection "answer"
+        close connection
+  acceptors <- replicateM 4 (forkIO acceptor)
+  answers <- replicateM 50 . begin . withClient manager address $ \client -> recv manager client 100
+  found <- mapM takeMVar answers
+  found @?= replicate 50 "answer"
+  mapM_ killThread acceptors
+  readMVar accepted >>= (@?= 50)
+
+-- | The receiver waits first, then the sender, and the other threads go on meanwhile.
+memoryIsSent :: Manager -> Assertion
+memoryIsSent manager = withListener $ \listener address -> do
+  let size = 3000000
+      piece = 65536
+  sent <- begin . withClient manager address $ \client -> allocaBytes size $ \memory -> do
+    forM_ [0, 4096 .. size - 1] $ \offset -> pokeByteOff memory offset (fromIntegral (offset `div` 4096) :: Word8)
+    threadDelay 20000
+    let loop offset = when (offset < size) $ sendBuf manager client (plusPtr memory offset) (size - offset) >>= loop . (offset +)
+    loop 0
+  (server, _) <- accept manager listener
+  found <- allocaBytes piece $ \memory -> do
+    first <- recvBuf manager server memory 1
+    byte <- peek memory
+    threadDelay 20000
+    let loop count = recvBuf manager server memory piece >>= \more -> if more == 0 then pure count else loop (count + more)
+    rest <- loop 0
+    pure (first, byte, rest)
+  found @?= (1, 0, size - 1)
+  takeMVar sent
+  close server
+
+-- | More pieces than one call takes, and more bytes than the socket holds.
+piecesAreSent :: Manager -> Assertion
+piecesAreSent manager = withListener $ \listener address -> do
+  let pieces = map (\number -> ByteString.replicate (number `mod` 3 * 1000) (fromIntegral number)) [0 .. 2999 :: Int]
+  sent <- begin (withClient manager address (\client -> sendMany manager client pieces))
+  (server, _) <- accept manager listener
+  let loop before = recv manager server 65536 >>= \bytes -> if ByteString.null bytes then pure (reverse before) else loop (bytes : before)
+  threadDelay 20000
+  received <- loop []
+  assertBool "the same bytes" (ByteString.concat received == ByteString.concat pieces)
+  takeMVar sent
+  close server
+
+datagramsHaveSenders :: Manager -> Assertion
+datagramsHaveSenders manager = withDatagrams $ \one -> withDatagrams $ \other -> do
+  [first, second] <- mapM getSocketName [one, other]
+  waiting <- begin (recvFrom manager other 100)
+  threadDelay 20000
+  sendAllTo manager one "question" second
+  found <- takeMVar waiting
+  found @?= ("question", first)
+  sendManyTo manager other ["an", "", "swer"] first
+  (size, sender) <- allocaBytes 100 $ \memory -> recvBufFrom manager one (memory :: Ptr Word8) 100
+  (size, sender) @?= (6, second)
+  count <- allocaBytes 3 $ \memory -> pokeByteOff memory 0 (7 :: Word8) >> sendBufTo manager one (memory :: Ptr Word8) 3 second
+  (bytes, _) <- recvFrom manager other 2
+  (count, ByteString.length bytes) @?= (3, 2)
+  -- That of a socket without a wait is empty.
+  nothing <- timeout 20000 (recvFrom manager one 10)
+  nothing @?= Nothing
+  where
+    withDatagrams = bracket (socket AF_INET Datagram defaultProtocol >>= \made -> made <$ bind made loopback) close
+
+gracefulEnds :: Manager -> Assertion
+gracefulEnds manager = withListener $ \listener address -> do
+  client <- begin . withClient manager address $ \client -> do
+    end <- recv manager client 100
+    threadDelay 20000
+    sendAll manager client "late"
+    pure end
+  (server, _) <- accept manager listener
+  gracefulClose manager server 10000
+  end <- takeMVar client
+  end @?= ""
+  (silent, _) <- begin (withClient manager address (\_ -> threadDelay 1000000)) >> accept manager listener
+  ended <- timeout 500000 (gracefulClose manager silent 20)
+  ended @?= Just ()
 
 refusedConnections :: Manager -> Assertion
 refusedConnections manager = do

@@ -32,6 +32,10 @@ static ssize_t carry_out(const struct io_uring_sqe *entry) {
         return recv(entry->fd, memory, entry->len, entry->msg_flags | MSG_DONTWAIT);
     case IORING_OP_SEND:
         return send(entry->fd, memory, entry->len, entry->msg_flags | MSG_DONTWAIT);
+    case IORING_OP_RECVMSG:
+        return recvmsg(entry->fd, memory, entry->msg_flags | MSG_DONTWAIT);
+    case IORING_OP_SENDMSG:
+        return sendmsg(entry->fd, memory, entry->msg_flags | MSG_DONTWAIT);
     case IORING_OP_READ:
         return preadv2(entry->fd, &vector, 1, entry->off, RWF_NOWAIT);
     case IORING_OP_OPENAT: {
@@ -45,6 +49,14 @@ static ssize_t carry_out(const struct io_uring_sqe *entry) {
     default:
         return -EAGAIN;
     }
+}
+
+int uthread_hs_accept(int fd, struct sockaddr *address, socklen_t *length) {
+    int flags = fcntl(fd, F_GETFL);
+    /* Another thread may take the connection that there was. */
+    if (flags < 0 || (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)) return -errno;
+    int made = accept4(fd, address, length, SOCK_CLOEXEC);
+    return made < 0 ? -errno : made;
 }
 
 int uthread_hs_carry_out(struct uthread_hs_request *request) {

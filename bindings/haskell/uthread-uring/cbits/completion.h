@@ -4,6 +4,7 @@
 #define UTHREAD_COMPLETION_H
 
 #include <HsFFI.h>
+#include <sys/socket.h>
 
 #include "uthread_ring.h"
 
@@ -18,6 +19,10 @@ struct uthread_hs_request {
 
 /* Carries a request out by a system call of the calling thread, if that takes no wait. Returns 1 and stores the result, or returns 0. */
 int uthread_hs_carry_out(struct uthread_hs_request *request);
+
+/* Accepts a connection if there is one, and stores the address of its peer. Returns its descriptor, or a negative errno. The listener becomes
+   non-blocking. */
+int uthread_hs_accept(int fd, struct sockaddr *address, socklen_t *length);
 
 /* Starts a request; when it has ended, its waiter is filled. Returns its number. */
 uint64_t uthread_hs_submit(const uthread_manager *manager, struct uthread_hs_request *request);

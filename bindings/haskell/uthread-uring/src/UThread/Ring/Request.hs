@@ -26,7 +26,11 @@ module UThread.Ring.Request
   , accept
   , connect
   , receive
+  , receiveInto
+  , receiveMessage
   , send
+  , sendFrom
+  , sendMessage
   , shutdown
 
     -- * Entries
@@ -38,7 +42,7 @@ module UThread.Ring.Request
   , setFlags
   ) where
 
-import Control.Monad (void, when)
+import Control.Monad (forM_, void, when)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Internal as Internal
@@ -53,8 +57,9 @@ import Foreign.ForeignPtr
   , withForeignPtr
   )
 import Foreign.ForeignPtr.Unsafe (unsafeForeignPtrToPtr)
-import Foreign.Ptr (Ptr, plusPtr)
-import Foreign.Storable (pokeByteOff)
+import Foreign.Marshal.Utils (copyBytes, fillBytes)
+import Foreign.Ptr (Ptr, castPtr, nullPtr, plusPtr)
+import Foreign.Storable (peekByteOff, pokeByteOff)
 import System.Posix.Types (Fd (..))
 
 -- | The kernel's @struct io_uring_sqe@, which is zero at first.
@@ -121,7 +126,7 @@ setFlags :: Ptr Entry -> Word32 -> IO ()
 setFlags entry = pokeByteOff entry 28
 
 -- The operations of @linux/io_uring.h@.
-opNop, opTimeout, opPollAdd, opOpenAt, opClose, opRead, opWrite, opFsync, opAccept, opConnect, opRecv, opSend, opShutdown :: Word8
+opNop, opTimeout, opPollAdd, opOpenAt, opClose, opRead, opWrite, opFsync, opAccept, opConnect, opRecv, opRecvMsg, opSend, opSendMsg, opShutdown :: Word8
 opNop = 0
 opTimeout = 11
 opPollAdd = 6
@@ -133,7 +138,9 @@ opFsync = 3
 opAccept = 13
 opConnect = 16
 opRecv = 27
+opRecvMsg = 10
 opSend = 26
+opSendMsg = 9
 opShutdown = 34
 
 -- | Does nothing.
@@ -237,12 +244,86 @@ connect fd address size = fmap (const ()) . request "connect" $ \entry -> do
 receive :: Fd -> Int -> Request ByteString
 receive fd size = into "recv" size $ \entry -> setOpcode entry opRecv >> setFd entry fd
 
+-- | Receives at most @size@ bytes into memory that stays until the request has ended.
+receiveInto :: Fd -> Ptr a -> Int -> Request Int
+receiveInto fd memory size = memoryOf "recv" memory size $ \entry -> setOpcode entry opRecv >> setFd entry fd
+
+-- | Receives a message of at most @size@ bytes into memory that stays until the request has ended. Returns its length and the address of its
+-- sender, a @struct sockaddr@.
+receiveMessage :: Fd -> Ptr a -> Int -> Request (Int, ByteString)
+receiveMessage fd memory size = message "recvmsg" opRecvMsg fd 0 [(castPtr memory, size)] (ByteString.replicate addressRoom 0) $ \header count -> do
+  length' <- peekByteOff header 8 :: IO Word32
+  address <- peekByteOff header 0
+  bytes <- Internal.create (fromIntegral length') $ \to -> copyBytes to address (fromIntegral length')
+  pure (count, bytes)
+
+-- | The size of @struct sockaddr_storage@.
+addressRoom :: Int
+addressRoom = 128
+
+-- | Sends from memory that stays until the request has ended, and returns how many bytes were sent.
+sendFrom :: Fd -> Ptr a -> Int -> Request Int
+sendFrom fd memory size = memoryOf "send" memory size $ \entry -> do
+  setOpcode entry opSend
+  setFd entry fd
+  setFlags entry noSignal
+
+-- | Sends pieces of memory that stays until the request has ended, as one message, to an address, a @struct sockaddr@, or with an empty one to the
+-- peer. Returns how many bytes were sent.
+sendMessage :: Fd -> [(Ptr Word8, Int)] -> ByteString -> Request Int
+sendMessage fd pieces address = message "sendmsg" opSendMsg fd noSignal pieces address (const pure)
+
+-- | @MSG_NOSIGNAL@
+noSignal :: Word32
+noSignal = 0x4000
+
+-- | A request with the header of a message, its pieces and its address in one memory.
+message :: String -> Word8 -> Fd -> Word32 -> [(Ptr Word8, Int)] -> ByteString -> (Ptr () -> Int -> IO a) -> Request a
+message name operation fd flags pieces address found =
+  Request
+    { allocate = mallocForeignPtrBytes (headerSize + vectorSize * length pieces + ByteString.length address)
+    , encode = \memory entry -> withForeignPtr memory $ \header -> do
+        let vectors = header `plusPtr` headerSize
+            name' = vectors `plusPtr` (vectorSize * length pieces)
+        fillBytes header 0 headerSize
+        pokeByteOff header 0 (if ByteString.null address then nullPtr else name')
+        pokeByteOff header 8 (fromIntegral (ByteString.length address) :: Word32)
+        pokeByteOff header 16 vectors
+        pokeByteOff header 24 (fromIntegral (length pieces) :: Word64)
+        copyBytes name' (start address) (ByteString.length address)
+        touch address
+        forM_ (zip [0 ..] pieces) $ \(number, (piece, size)) -> do
+          pokeByteOff vectors (vectorSize * number) piece
+          pokeByteOff vectors (vectorSize * number + 8) (fromIntegral size :: Word64)
+        setOpcode entry operation
+        setFd entry fd
+        setAddress entry header
+        setLength entry 1
+        setFlags entry flags
+    , decode = \memory result _ -> do
+        count <- check name result
+        withForeignPtr memory $ \header -> found (castPtr header) (fromIntegral count)
+    , undo = \_ -> pure ()
+    , release = touchForeignPtr :: ForeignPtr Word8 -> IO ()
+    }
+  where
+    -- The sizes of @struct msghdr@ and @struct iovec@.
+    headerSize = 56
+    vectorSize = 16
+
+-- | A request on memory of the caller.
+memoryOf :: String -> Ptr a -> Int -> (Ptr Entry -> IO ()) -> Request Int
+memoryOf name memory size write = fmap fromIntegral . request name $ \entry -> do
+  write entry
+  setAddress entry memory
+  setLength entry (fromIntegral size)
+
 -- | Sends bytes, and returns how many were sent.
 send :: Fd -> ByteString -> Request Int
 send fd bytes = from "send" bytes $ \entry -> do
   setOpcode entry opSend
   setFd entry fd
-  setFlags entry 0x4000 -- MSG_NOSIGNAL
+  setFlags entry noSignal
 
 -- | Shuts a socket down: 0 for reading, 1 for writing, 2 for both.
 shutdown :: Fd -> Word32 -> Request ()
