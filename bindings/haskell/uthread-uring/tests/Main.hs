@@ -18,7 +18,7 @@ import System.Directory (listDirectory, removeFile)
 import System.Environment (setEnv)
 import System.IO (hClose, hPutStrLn, openTempFile, stderr)
 import System.Mem (performMajorGC)
-import System.Posix.IO (closeFd, createPipe)
+import System.Posix.IO (closeFd, createPipe, fdWrite)
 import System.Posix.Types (Fd (..))
 import System.Timeout (timeout)
 import Test.Tasty
@@ -27,6 +27,7 @@ import Test.Tasty.QuickCheck
 
 import UThread.Ring
 import qualified UThread.Ring.Request as Request
+import qualified UThread.Ring.Wait as Wait
 
 main :: IO ()
 main = do
@@ -38,7 +39,9 @@ main = do
   -- One at a time: some of them count what the process has open.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain $
-    testGroup "uthread-uring" [testGroup name (map ($ options) tests) | (name, options) <- drivers]
+    testGroup "uthread-uring" $
+      [testGroup name (map ($ options) tests) | (name, options) <- drivers]
+        ++ [testCase "waits of other libraries are in a shared ring" (bounded waitsAreShared)]
 
 -- | A wait that ends: a lost completion fails the test, and does not hang it.
 bounded :: IO a -> IO a
@@ -67,6 +70,21 @@ tests =
 
 withPipe :: ((Fd, Fd) -> IO a) -> IO a
 withPipe = bracket createPipe (\(from, to) -> closeFd from >> closeFd to)
+
+waitsAreShared :: Assertion
+waitsAreShared = do
+  withPipe $ \(from, to) -> do
+    ready <- newEmptyMVar
+    _ <- forkIO (Wait.threadWaitRead from >> putMVar ready ())
+    early <- timeout 20000 (takeMVar ready)
+    early @?= Nothing
+    Wait.threadWaitWrite to
+    _ <- fdWrite to "x"
+    takeMVar ready
+    cancelled <- withPipe (timeout 20000 . Wait.threadWaitRead . fst)
+    cancelled @?= Nothing
+  found <- errnoOf (Wait.threadWaitRead (Fd (-1)))
+  found @?= Just eBADF
 
 filesAreWrittenAndRead :: Manager -> Assertion
 filesAreWrittenAndRead manager = bracket temporary removeFile $ \path -> do

@@ -14,6 +14,7 @@ module UThread.Ring
   ( -- * The manager
     Manager
   , withManager
+  , newManager
   , Options (..)
   , Driver (..)
   , defaultOptions

@@ -8,6 +8,7 @@ module UThread.Ring.Manager
   , Options (..)
   , Driver (..)
   , withManager
+  , newManager
   , managerDriver
   , supportsIOURing
   ) where
@@ -67,18 +68,20 @@ foreign import ccall unsafe "uthread_manager_has_ring"
 --
 -- Fails with an 'IOError' if the kernel refuses io_uring and the options ask for it.
 withManager :: Options -> (Manager -> IO a) -> IO a
-withManager options = bracket create (\(Manager manager) -> withForeignPtr manager c_stop)
-  where
-    create = allocaBytes 12 $ \memory -> alloca $ \made -> do
-      poke made nullPtr
-      pokeByteOff memory 0 (fromIntegral (fromEnum (driver options)) :: Word32)
-      pokeByteOff memory 4 (maybe 0 id (kernelPollingMs options) :: Word32)
-      pokeByteOff memory 8 (fromIntegral (fromEnum (gathers options)) :: Word32)
-      result <- c_create memory made
-      when (result < 0) . ioError $
-        errnoToIOError "uthread_manager_create" (Errno (fromIntegral (negate result))) Nothing Nothing
-      -- Freed when no thread uses it any more.
-      Manager <$> (peek made >>= newForeignPtr c_close)
+withManager options = bracket (newManager options) (\(Manager manager) -> withForeignPtr manager c_stop)
+
+-- | Creates a manager that runs until nothing uses it any more. Fails as 'withManager'.
+newManager :: Options -> IO Manager
+newManager options = allocaBytes 12 $ \memory -> alloca $ \made -> do
+  poke made nullPtr
+  pokeByteOff memory 0 (fromIntegral (fromEnum (driver options)) :: Word32)
+  pokeByteOff memory 4 (maybe 0 id (kernelPollingMs options) :: Word32)
+  pokeByteOff memory 8 (fromIntegral (fromEnum (gathers options)) :: Word32)
+  result <- c_create memory made
+  when (result < 0) . ioError $
+    errnoToIOError "uthread_manager_create" (Errno (fromIntegral (negate result))) Nothing Nothing
+  -- Freed when no thread uses it any more.
+  Manager <$> (peek made >>= newForeignPtr c_close)
 
 -- | The driver and why it was chosen, for people.
 managerDriver :: Manager -> IO String
