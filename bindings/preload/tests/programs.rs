@@ -72,6 +72,12 @@ fn what_processes_share_and_the_size_of_a_stack_are_those_of_glibc() {
     check_in_all_places("cc", "preload/tests/native.c");
 }
 
+/// A block is made for some of many threads only, and their stacks do not stay in memory.
+#[test]
+fn threads_that_live_shortly_are_as_new_and_use_blocks_again() {
+    check_in_all_places("cc", "preload/tests/short.c");
+}
+
 /// In each kind of call that waits, there are more threads of the program than of the system.
 #[test]
 fn calls_that_wait_keep_no_thread_of_the_system() {

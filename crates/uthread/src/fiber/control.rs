@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 pub(super) use self::cold::ColdState;
+pub(crate) use self::cold::Reserved;
 use super::Scheduler;
 use super::destination::{self, Destination};
 use super::lazy_box::LazyBox;

@@ -45,7 +45,7 @@ pub(crate) use context::AnyContext;
 pub use context::FiberContext;
 use control::ColdState;
 pub(crate) use control::layout::LAYOUT;
-pub(crate) use control::{Control, Finish, Started};
+pub(crate) use control::{Control, Finish, Reserved, Started};
 pub(crate) use destination::{Destination, Destinations};
 pub use info::{FiberInfo, FiberState};
 pub(crate) use info::{Grouped, Listed};

@@ -19,6 +19,7 @@
 use std::cell::Cell;
 use std::mem::offset_of;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::{hint, io};
 
@@ -63,6 +64,11 @@ struct Block {
 pub(super) const EXTENT_AT: usize = offset_of!(Top, extent);
 pub(super) const FIBER_AT: usize = offset_of!(Top, fiber);
 pub(super) const AWAITED_AT: usize = offset_of!(Top, awaited);
+
+/// Number of bytes below the top that a runner with a larger stack keeps while it runs no fiber: its
+/// own frames, and those of a thread that serves a request. A page that is touched again takes as
+/// long as the other work for a short fiber.
+const IDLE_BYTES: usize = 32 * 1024;
 
 const _: () = assert!(size_of::<Top>() <= TOP_BYTES && align_of::<Top>() <= align_of::<usize>());
 
@@ -213,6 +219,12 @@ impl Runner {
     fn block(self) -> NonNull<Block> {
         // SAFETY: the block follows the top.
         unsafe { self.0.add(1) }.cast()
+    }
+
+    /// Returns the pages of the stack that the runner gives back while it runs no fiber: all but
+    /// the [highest](IDLE_BYTES).
+    pub(crate) fn unused_stack(self) -> Range<usize> {
+        self.extent().pages_below(self.0.addr().get() - IDLE_BYTES)
     }
 
     /// Returns the extent of the stack.

@@ -43,13 +43,12 @@ pub use crate::sched::monitor::StallBacktrace;
 pub use crate::sched::monitor::{Stall, StallCause};
 
 use crate::atomic::lock;
-use crate::fiber::FiberRef;
+use crate::fiber::{FiberRef, Reserved};
 use crate::forked::{self, PerProcess};
 use crate::sched::caller;
 use crate::sched::features::{dedicated, listing};
 use crate::sched::shared::{Reading, Shared};
 use crate::sched::threads::Threads;
-use crate::stack::Stack;
 
 /// A set of workers that run fibers.
 ///
@@ -290,9 +289,9 @@ impl Runtime {
     /// # Errors
     ///
     /// `ENOMEM` if there is no memory for the stack.
-    pub(crate) fn take_larger_stack(&self, bytes: usize) -> io::Result<Option<Stack>> {
+    pub(crate) fn take_larger_stack(&self, bytes: usize) -> io::Result<Option<Reserved>> {
         match &self.backend {
-            Backend::Workers(workers) => workers.shared.stacks.take_larger(bytes),
+            Backend::Workers(workers) => workers.shared.take_larger_stack(bytes),
             Backend::Threads(_) => Ok(None),
         }
     }

@@ -117,17 +117,20 @@ impl Pool {
         Ok(())
     }
 
-    /// Returns a stack with at least `bytes` usable bytes, at most [`STACK_SIZE_MAX`], or `None` if
-    /// ordinary stacks are large enough.
+    /// Returns the size, guard included, of a stack with at least `bytes` usable bytes, at most
+    /// [`STACK_SIZE_MAX`], or `None` if ordinary stacks are large enough.
+    pub(crate) fn larger_size(&self, bytes: usize) -> Option<usize> {
+        let is_ordinary = bytes.saturating_add(guard_size() + self.block_size) <= self.stack_size;
+        (!is_ordinary).then(|| self.larger.size_for(bytes))
+    }
+
+    /// Returns a stack with at least `bytes` usable bytes, of the [larger](Pool::larger_size) size.
     ///
     /// # Errors
     ///
     /// The errors of [`take`](Pool::take).
-    pub(crate) fn take_larger(&self, bytes: usize) -> io::Result<Option<Stack>> {
-        if bytes.saturating_add(guard_size() + self.block_size) <= self.stack_size {
-            return Ok(None);
-        }
-        self.larger.take(bytes, &self.guards).map(Some)
+    pub(crate) fn take_larger(&self, bytes: usize) -> io::Result<Stack> {
+        self.larger.take(bytes, &self.guards)
     }
 
     /// Returns a reserve stack, which is large enough for any fiber and not one of the ordinary
@@ -141,9 +144,9 @@ impl Pool {
             .take(self.stack_size - self.block_size, &self.guards)
     }
 
-    /// Returns `true` if a stack may be a reserve stack.
-    pub(crate) fn is_reserve(&self, stack: &Stack) -> bool {
-        stack.extent().size() == self.larger.size_for(self.stack_size - self.block_size)
+    /// Returns `true` if a stack of this extent may be a reserve stack.
+    pub(crate) fn is_reserve(&self, extent: Extent) -> bool {
+        extent.size() == self.larger.size_for(self.stack_size - self.block_size)
     }
 
     /// Returns `true` if a stack of this extent has the ordinary size.

@@ -116,6 +116,7 @@ mod unwinding;
 mod allocations;
 mod context;
 mod foreign_blocking;
+mod larger_stacks;
 mod migration;
 mod overflow;
 mod own_tls;
@@ -246,6 +247,7 @@ const MODULES: &[harness::Module] = &modules![
     taken_workers,
     allocations,
     context,
+    larger_stacks,
     own_tls,
     own_tls_faults,
     shared_fibers,

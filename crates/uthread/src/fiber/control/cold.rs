@@ -3,10 +3,10 @@
 use std::cell::{Cell, OnceCell};
 
 use super::{Control, Finish};
-use crate::fiber::Payload;
 use crate::fiber::context::Saved;
 use crate::fiber::lazy_box::LazyBox;
 use crate::fiber::locals::Locals;
+use crate::fiber::{Payload, Runner};
 use crate::stack::Stack;
 
 /// State that few fibers need. Accessed only by the holder of the fiber, which runs it or has taken
@@ -16,8 +16,8 @@ pub(in crate::fiber) struct ColdState {
     pub(super) name: Option<Box<str>>,
     /// The fiber-local values.
     locals: OnceCell<Locals>,
-    /// A larger stack, reserved for the fiber before its start.
-    reserved: Cell<Option<Stack>>,
+    /// Reserved for the fiber before its start.
+    reserved: Cell<Option<Reserved>>,
     /// The result of a fiber that ends without running its closure. Set before its start.
     refusal: Cell<Option<Payload>>,
     /// Completes the outcome, once the C library has ended the thread of a fiber with thread-local
@@ -31,6 +31,14 @@ pub(in crate::fiber) struct ColdState {
     counted_panic: Cell<Option<u32>>,
     /// `true` if it runs on a thread of its own. Set before its start, so that any thread may look.
     is_thread: Cell<bool>,
+}
+
+/// A larger stack for a fiber.
+pub(crate) enum Reserved {
+    /// Without a runner.
+    Stack(Stack),
+    /// With a runner that has run other fibers, and a block.
+    Runner(Runner),
 }
 
 impl ColdState {
@@ -68,12 +76,12 @@ impl Control {
     }
 
     /// Reserves a larger stack. Called before the fiber is queued.
-    pub(crate) fn reserve(&self, stack: Stack) {
-        self.cold.get_or_default().reserved.set(Some(stack));
+    pub(crate) fn reserve(&self, reserved: Reserved) {
+        self.cold.get_or_default().reserved.set(Some(reserved));
     }
 
     /// Takes the reserved stack, if there is one. Called by the worker that starts the fiber.
-    pub(crate) fn take_reserved(&self) -> Option<Stack> {
+    pub(crate) fn take_reserved(&self) -> Option<Reserved> {
         self.cold.get()?.reserved.take()
     }
 

@@ -5,12 +5,11 @@ use std::io;
 use super::panics::is_panicking;
 use super::pass_priority;
 use super::turn;
-use crate::fiber::FiberRef;
+use crate::fiber::{FiberRef, Reserved};
 use crate::priorities::Priority;
 use crate::sched::threads::{self, ThreadContext};
 use crate::sched::worker::queues::Queues;
 use crate::sched::worker::{Worker, current};
-use crate::stack::Stack;
 
 /// Returns a stack of at least `bytes` bytes for a new fiber, or `None` if the default stacks of
 /// the caller's runtime are large enough. The fibers of the threads driver have the stacks of their
@@ -19,14 +18,14 @@ use crate::stack::Stack;
 /// # Errors
 ///
 /// `ENOMEM` if there is no memory for the stack.
-pub(crate) fn take_larger_stack(bytes: usize) -> io::Result<Option<Stack>> {
-    let here = current::with_worker(|worker| worker.shared().stacks.take_larger(bytes));
+pub(crate) fn take_larger_stack(bytes: usize) -> io::Result<Option<Reserved>> {
+    let here = current::with_worker(|worker| worker.shared().take_larger_stack(bytes));
     here.unwrap_or_else(|| {
         match threads::current()
             .as_deref()
             .and_then(ThreadContext::runtime)
         {
-            Some(runtime) => runtime.stacks.take_larger(bytes),
+            Some(runtime) => runtime.take_larger_stack(bytes),
             None => Ok(None),
         }
     })

@@ -42,6 +42,7 @@ pub(in crate::sched) mod runners;
 pub(crate) mod shortage;
 pub(crate) mod spares;
 
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -60,7 +61,7 @@ use self::spares::Spares;
 use super::queues::new_fibers::{NewFibers, take};
 use super::queues::prioritized::SharedPrioritized;
 use crate::driver::native::blocked::Task;
-use crate::fiber::{AnyContext, FiberRef};
+use crate::fiber::{AnyContext, FiberRef, Reserved};
 use crate::pool::{self, OwnPool};
 use crate::stack::pool::Pool;
 use crate::tls;
@@ -182,6 +183,23 @@ impl Shared {
     /// Returns `true` if fibers have thread-local storage of their own.
     pub(crate) fn has_own_tls(&self) -> bool {
         self.runners.is_some()
+    }
+
+    /// Returns a stack of at least `bytes` bytes for a new fiber, or `None` if ordinary stacks are
+    /// large enough.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory for the stack.
+    pub(crate) fn take_larger_stack(&self, bytes: usize) -> io::Result<Option<Reserved>> {
+        let Some(size) = self.stacks.larger_size(bytes) else {
+            return Ok(None);
+        };
+        let kept = self.runners.as_ref();
+        match kept.and_then(|runners| runners.take_larger(size)) {
+            Some(runner) => Ok(Some(Reserved::Runner(runner))),
+            None => Ok(Some(Reserved::Stack(self.stacks.take_larger(bytes)?))),
+        }
     }
 
     /// Returns `true` if there are several threads that run workers.
@@ -396,7 +414,7 @@ impl Shared {
         if self.life.count_worker_end() == self.workers() {
             self.spares.end();
             if let Some(runners) = &self.runners {
-                self.stacks.give(runners.end_all());
+                runners.end_all(&self.stacks);
             }
             self.refuse_late();
             self.complete_abandoned();

@@ -86,6 +86,11 @@ impl Shortage {
         Returned::Retained
     }
 
+    /// Returns `true` if a reserve stack is in use.
+    pub(in crate::sched) fn has_lent(&self) -> bool {
+        lock(&self.state).lent > 0
+    }
+
     /// Returns `true` if fibers wait, as far as known.
     pub(in crate::sched) fn has_waiters(&self) -> bool {
         self.any_waits.load(Ordering::Relaxed)

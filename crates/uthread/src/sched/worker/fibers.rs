@@ -77,7 +77,7 @@ impl Fibers {
         let control = fiber.control();
         let runner = match control.take_reserved() {
             None => self.runners.take(),
-            Some(stack) => self.runners.on(stack),
+            Some(reserved) => self.runners.on_reserved(reserved),
         };
         let runner = match runner {
             Ok(runner) => runner,

@@ -4,14 +4,16 @@
 //! ```text
 //!   take        hot runners; else those of all workers; else a new one on a stack of the pool
 //!   give back   hot runners, the oldest of which make room
-//!               one with a larger stack, or whose block is used up, ends, and its stack goes back
+//!               one with a larger stack and a block is kept for all workers
+//!               another with a larger stack, or one whose block is used up, ends, and its stack
+//!               goes back
 //! ```
 
 use std::io;
 use std::sync::Arc;
 
 use super::hot_runners::{HotRunners, Room};
-use crate::fiber::Runner;
+use crate::fiber::{Reserved, Runner};
 use crate::sched::shared::shortage::{Refused, Returned};
 use crate::sched::shared::{Shared, runners};
 use crate::stack::Stack;
@@ -73,13 +75,25 @@ impl RunnerStore {
         self.on(stack)
     }
 
+    /// Returns the runner of a fiber that needs a larger stack.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`on`](RunnerStore::on).
+    pub(super) fn on_reserved(&self, reserved: Reserved) -> io::Result<Runner> {
+        match reserved {
+            Reserved::Stack(stack) => self.on(stack),
+            Reserved::Runner(runner) => Ok(runner),
+        }
+    }
+
     /// Creates a runner on a stack that is not of the reserve, with a block of thread-local storage
     /// if fibers have their own.
     ///
     /// # Errors
     ///
     /// Any error that `pthread_create(3)` reports for a block. The stack has then gone back.
-    pub(super) fn on(&self, stack: Stack) -> io::Result<Runner> {
+    fn on(&self, stack: Stack) -> io::Result<Runner> {
         if self.has_blocks() {
             Runner::with_thread_locals(stack).map_err(|(stack, error)| {
                 if self.shared.stacks.is_ordinary(stack.extent()) {
@@ -123,16 +137,35 @@ impl RunnerStore {
         None
     }
 
-    /// Ends a runner with a larger stack, or whose block must not be used again.
+    /// Keeps a runner with a larger stack and a block for the next fiber that needs it. Returns
+    /// another one, or the same, if that has to end.
+    #[allow(unsafe_code, reason = "giving memory back")]
+    fn keep_larger(&self, runner: Runner) -> Option<Runner> {
+        let Some(kept) = &self.shared.runners else {
+            return Some(runner);
+        };
+        let (stacks, extent) = (&self.shared.stacks, runner.extent());
+        // While one of the reserve is lent, any of its size may be that one.
+        let is_lent = || stacks.is_reserve(extent) && self.shared.shortage.has_lent();
+        if runner.is_used_up() || stacks.is_ordinary(extent) || is_lent() {
+            return Some(runner);
+        }
+        // SAFETY: the runner runs no fiber, and its own frames are above.
+        unsafe { stacks.trim(&[runner.unused_stack()]) };
+        kept.give_larger(runner)
+    }
+
+    /// Ends a runner with a larger stack, or whose block must not be used again, unless it is kept.
     #[cold]
     fn end(&self, runner: Runner) -> Option<(Refused, Runner)> {
+        let runner = self.keep_larger(runner)?;
         let stack = runners::end(runner)?;
         let stacks = &self.shared.stacks;
         if stacks.is_ordinary(stack.extent()) {
             stacks.give([stack]);
             return None;
         }
-        let is_reserve = stacks.is_reserve(&stack);
+        let is_reserve = stacks.is_reserve(stack.extent());
         match self.shared.shortage.give(stack, is_reserve) {
             Returned::Retained => None,
             Returned::NotNeeded(stack) => {
