@@ -67,6 +67,18 @@ const CASES: &[Case] = &[
         ],
     },
     Case {
+        name: "beside inactive workers",
+        run: wait_beside_inactive_workers,
+        places: &[false, true],
+        report: &["21 fibers wait, and nothing can wake one of them"],
+    },
+    Case {
+        name: "a timer of an inactive worker",
+        run: wait_for_a_timer_of_an_inactive_worker,
+        places: &[false, true],
+        report: &[],
+    },
+    Case {
         name: "a barrier of many",
         run: wait_at_a_barrier,
         places: &[false],
@@ -342,6 +354,34 @@ fn wait_for_a_lost_message(builder: Builder) {
         let (_sender, messages) = mpsc::channel::<()>();
         messages.recv().unwrap();
     });
+}
+
+/// Reduces the number of workers while fibers run on all of them, and others after that.
+fn wait_beside_inactive_workers(builder: Builder) {
+    let runtime = builder.workers(4).build().unwrap();
+    let (_sender, messages) = mpsc::channel::<()>();
+    let messages = Arc::new(Mutex::new(messages));
+    let spawn_waiting = |_| {
+        let messages = Arc::clone(&messages);
+        runtime.spawn(move || {
+            sleep(Duration::from_millis(20));
+            messages.lock().unwrap().recv().unwrap();
+        })
+    };
+    let fibers: Vec<_> = (0..20).map(spawn_waiting).collect();
+    runtime.run(|| {
+        runtime.set_workers(2).unwrap();
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+    });
+}
+
+/// Reduces the number of workers while fibers sleep on all of them.
+fn wait_for_a_timer_of_an_inactive_worker(builder: Builder) {
+    let runtime = builder.workers(4).build().unwrap();
+    let fibers: Vec<_> = (0..20).map(|_| runtime.spawn(|| sleep(LONG))).collect();
+    runtime.run(|| sleep(Duration::from_millis(20)));
+    runtime.set_workers(1).unwrap();
+    runtime.run(|| fibers.into_iter().for_each(|fiber| fiber.join().unwrap()));
 }
 
 fn wait_at_a_barrier(builder: Builder) {

@@ -1,6 +1,8 @@
 //! [`Runtime::metrics`]: crate::Runtime::metrics
 //! [blocking]: super::blocking
 //! [`Builder::workers`]: crate::runtime::Builder::workers
+//! [`Runtime::set_workers`]: crate::Runtime::set_workers
+//! [`Builder::max_workers`]: crate::runtime::Builder::max_workers
 //! [`join`]: crate::join()
 //! [`scope`]: crate::scope
 //! [`priority`]: crate::priority

@@ -1,12 +1,13 @@
 //! Configuration of a runtime, and the start of its workers.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use std::{env, fmt, io, thread};
 
 use super::driver::{self, MakeDriver, Mechanism, Reason};
 use super::starts::{Reporter, Starts};
+use super::workers::Counts;
 use super::{Backend, Driver, DriverInfo, Runtime, Workers, dump, panic_hook, shortage};
 use crate::driver::uring;
 use crate::fiber::{AnyContext, FiberContext};
@@ -41,13 +42,6 @@ const STALL_THRESHOLD: Duration = Duration::from_millis(100);
 /// percent of a CPU.
 const DELAY_INTERVAL_MIN: Duration = Duration::from_millis(1);
 
-/// A larger number of workers than any machine has CPUs is a mistake in the argument.
-const WORKERS_MAX: usize = 1024;
-
-pub(super) const fn is_count_of_workers(count: usize) -> bool {
-    1 <= count && count <= WORKERS_MAX
-}
-
 pub(super) const fn is_stack_size(bytes: usize) -> bool {
     bytes <= STACK_SIZE_MAX
 }
@@ -67,6 +61,7 @@ pub(super) const fn is_stack_size(bytes: usize) -> bool {
 pub struct Builder {
     driver: Option<Driver>,
     workers: Option<usize>,
+    max_workers: Option<usize>,
     stack_size: usize,
     name: String,
     is_lean: bool,
@@ -83,6 +78,7 @@ impl fmt::Debug for Builder {
             .debug_struct("Builder")
             .field("driver", &self.driver)
             .field("workers", &self.workers)
+            .field("max_workers", &self.max_workers)
             .field("stack_size", &self.stack_size)
             .field("name", &self.name)
             .field("is_lean", &self.is_lean)
@@ -102,6 +98,7 @@ impl Builder {
         Builder {
             driver: None,
             workers: None,
+            max_workers: None,
             stack_size: STACK_SIZE,
             name: "uthread".to_owned(),
             is_lean: false,
@@ -138,11 +135,31 @@ impl Builder {
         self
     }
 
-    /// Sets the number of workers. Default: one per CPU that the process may use. See the example
-    /// of [`Builder`].
+    /// Sets the number of workers. Default: one per CPU that the process may use, and at most
+    /// [`max_workers`](Builder::max_workers). [`Runtime::set_workers`] changes it later. See the
+    /// example of [`Builder`].
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Builder {
         self.workers = Some(workers);
+        self
+    }
+
+    /// Sets the maximum for [`Runtime::set_workers`]. Default: the number of
+    /// [`workers`](Builder::workers).
+    ///
+    /// The threads and rings of all of them start with the runtime. Those beyond the number of
+    /// workers sleep.
+    ///
+    /// ```
+    /// let runtime = uthread::Runtime::builder().workers(1).max_workers(4).build()?;
+    /// assert_eq!((runtime.workers(), runtime.max_workers()), (1, 4));
+    /// runtime.set_workers(3)?;
+    /// assert_eq!(runtime.workers(), 3);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn max_workers(mut self, max_workers: usize) -> Builder {
+        self.max_workers = Some(max_workers);
         self
     }
 
@@ -332,11 +349,12 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if the number of workers is zero or more than 1024, if the stack size is more
-    /// than 1 GiB, if there is to be no thread for blocking calls, if the name contains a NUL byte,
-    /// or if `UTHREAD_DRIVER` is not the name of a driver. Any other error is that of the kernel if
-    /// it refuses a driver that was requested by name, or if it has no more threads, descriptors or
-    /// memory; the message contains a remedy.
+    /// `InvalidInput` if the number of workers or its maximum is zero or more than 1024, if the
+    /// number is more than its maximum, if the stack size is more than 1 GiB, if there is to be no
+    /// thread for blocking calls, if the name contains a NUL byte, or if `UTHREAD_DRIVER` is not
+    /// the name of a driver. Any other error is that of the kernel if it refuses a driver that was
+    /// requested by name, or if it has no more threads, descriptors or memory; the message contains
+    /// a remedy.
     ///
     /// ```
     /// let none = uthread::Runtime::builder().workers(0).build();
@@ -346,29 +364,29 @@ impl Builder {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn build(self) -> io::Result<Runtime> {
-        let workers = self.check()?;
+        let counts = self.check()?;
         panic_hook::install();
         fork::register_handlers();
-        self.choose(workers).map_err(shortage::explain)
+        self.choose(counts).map_err(shortage::explain)
     }
 
     /// Starts the runtime with the requested driver, or with the best available one.
-    fn choose(&self, workers: usize) -> io::Result<Runtime> {
+    fn choose(&self, counts: Counts) -> io::Result<Runtime> {
         match driver::asked_for(self.driver)? {
-            Some((driver, reason)) => self.start(workers, driver, reason),
-            None => match self.start(workers, Driver::DEFAULT, Reason::Best) {
+            Some((driver, reason)) => self.start(counts, driver, reason),
+            None => match self.start(counts, Driver::DEFAULT, Reason::Best) {
                 Err(error) if uring::is_refusal(&error) => {
-                    self.start(workers, Driver::REPLACEMENT, Reason::Refused(error))
+                    self.start(counts, Driver::REPLACEMENT, Reason::Refused(error))
                 }
                 result => result,
             },
         }
     }
 
-    fn start(&self, workers: usize, driver: Driver, reason: Reason) -> io::Result<Runtime> {
+    fn start(&self, counts: Counts, driver: Driver, reason: Reason) -> io::Result<Runtime> {
         let (backend, details) = match driver.mechanism() {
             Mechanism::Workers(make) => {
-                let (workers, details) = self.start_workers(workers, make)?;
+                let (workers, details) = self.start_workers(counts, make)?;
                 (Backend::Workers(workers), details)
             }
             Mechanism::Threads => {
@@ -379,22 +397,17 @@ impl Builder {
         let details = self.with_polling(driver, details);
         Ok(Runtime {
             backend,
-            workers,
+            max_workers: counts.max,
+            nominal_workers: AtomicUsize::new(counts.active),
             driver: DriverInfo::new(driver, details, reason),
             generation: forked::generation(),
         })
     }
 
-    /// Validates the settings and returns the number of workers.
-    fn check(&self) -> io::Result<usize> {
-        let count = match self.workers {
-            Some(count) => count,
-            None => thread::available_parallelism().map_or(1, NonZeroUsize::get),
-        };
+    /// Validates the settings and returns the numbers of workers.
+    fn check(&self) -> io::Result<Counts> {
+        let counts = Counts::new(self.workers, self.max_workers)?;
         let refused = |what: String| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        if !is_count_of_workers(count) {
-            return refused(format!("{count} workers: choose from 1 to {WORKERS_MAX}"));
-        }
         if !is_stack_size(self.stack_size) {
             let given = self.stack_size;
             return refused(format!(
@@ -408,7 +421,7 @@ impl Builder {
         if self.name.contains('\0') {
             return refused("a runtime's name must not contain a NUL byte".to_owned());
         }
-        Ok(count)
+        Ok(counts)
     }
 
     /// Returns `true` if fibers have thread-local storage of their own.
@@ -428,7 +441,8 @@ impl Builder {
     }
 
     /// Starts the workers, all with the same driver. Returns also the description of that.
-    fn start_workers(&self, count: usize, make: MakeDriver) -> io::Result<(Workers, String)> {
+    fn start_workers(&self, counts: Counts, make: MakeDriver) -> io::Result<(Workers, String)> {
+        let count = counts.max;
         let own_tls = self.has_own_tls()?;
         let rings = uring::Options {
             moves: own_tls,
@@ -439,6 +453,7 @@ impl Builder {
         donor::install(current::leave_for_good);
         let (shared, queues) = Shared::new(Settings {
             workers: count,
+            active: counts.active,
             stack_size: self.stack_size,
             own_tls,
             sharing: if own_tls {

@@ -11,8 +11,9 @@ use std::io::{self, Write};
 use std::mem::ManuallyDrop;
 use std::process::{ExitCode, Termination};
 
-use super::builder::{is_count_of_workers, is_stack_size};
+use super::builder::is_stack_size;
 use super::panic_hook;
+use super::workers::is_count_of_workers;
 use super::{Builder, Runtime, Shutdown};
 
 impl Builder {

@@ -6,6 +6,7 @@
 //! | to | use |
 //! | --- | --- |
 //! | choose workers, driver, stacks and limits | [`Builder`], [`Driver`] |
+//! | change the number of workers | [`Runtime::set_workers`] |
 //! | learn which driver runs, and why | [`Runtime::driver`], [`DriverInfo`], [`diagnose`] |
 //! | end a runtime without cancelling its fibers | [`Runtime::shutdown`] |
 //! | watch it | [`Runtime::metrics`], [`fibers`], [`Builder::sample_delays`], [`Builder::on_stall`] |
@@ -26,7 +27,9 @@ mod polling;
 mod shortage;
 mod shutdown;
 mod starts;
+mod workers;
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use std::{fmt, io, iter, thread};
@@ -113,7 +116,9 @@ use crate::sched::threads::Threads;
 /// do in the child.
 pub struct Runtime {
     backend: Backend,
-    workers: usize,
+    max_workers: usize,
+    /// The number of workers that was set last, for a driver without workers.
+    nominal_workers: AtomicUsize,
     driver: DriverInfo,
     /// The process that has built the runtime.
     generation: u32,
@@ -138,7 +143,7 @@ impl fmt::Debug for Runtime {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Runtime")
-            .field("workers", &self.workers)
+            .field("workers", &self.workers())
             .field("driver", &format_args!("{}", self.driver))
             .finish_non_exhaustive()
     }
@@ -164,13 +169,6 @@ impl Runtime {
     #[must_use]
     pub fn builder() -> Builder {
         Builder::new()
-    }
-
-    /// Returns the number of workers. With [`Driver::Threads`], which has no workers, returns the
-    /// number that another driver would have. See the example of [`Builder`].
-    #[must_use]
-    pub fn workers(&self) -> usize {
-        self.workers
     }
 
     /// Returns `true` if fibers are [lean](Builder::lean): on request, or because they cannot have
@@ -202,8 +200,8 @@ impl Runtime {
         &self.driver
     }
 
-    /// Returns counters of the workers' activity since they started. With [`Driver::Threads`] there
-    /// is one entry, which counts the fibers.
+    /// Returns counters of the activity of all workers, up to the maximum, since they started. With
+    /// [`Driver::Threads`] there is one entry, which counts the fibers.
     ///
     /// ```
     /// let runtime = uthread::Runtime::builder().workers(2).build()?;

@@ -3,8 +3,8 @@
 //! workers sleep, or a fiber computes.
 //!
 //! Start reading here: this is the scheduler without a kernel. `programs.rs`, `operations.rs`,
-//! `channels.rs`, `selections.rs`, `locks.rs` and `priorities.rs` check properties that hold
-//! whatever the seed chooses. To try more seeds than usual, or to repeat one:
+//! `channels.rs`, `selections.rs`, `locks.rs`, `priorities.rs` and `active_workers.rs` check
+//! properties that hold whatever the seed chooses. To try more seeds than usual, or to repeat one:
 //!
 //! ```sh
 //! UTHREAD_SEEDS=10000 cargo test --release -p uthread simulation
@@ -17,6 +17,7 @@ mod panics;
 mod programs;
 mod stack_trimming;
 
+mod active_workers;
 mod cancellation;
 mod channels;
 mod locks;
@@ -47,6 +48,9 @@ use crate::thread::JoinHandle;
 /// Seeds of each program in an ordinary test run: some tenths of a second. `cargo xtask ci` runs
 /// three times as many.
 const SEEDS: u64 = 100;
+
+/// One of so many turns changes the number of active workers.
+const RESIZE_TURNS: u64 = 30;
 
 /// Turns after which a simulation that should have ended does not.
 const TURNS_MAX: u64 = 1_000_000;
@@ -86,6 +90,8 @@ struct Simulation {
     world: Rc<RefCell<World>>,
     shared: Arc<Shared>,
     workers: Vec<SimulatedWorker>,
+    /// `true` if the number of active workers changes now and then.
+    resizes: bool,
 }
 
 struct SimulatedWorker {
@@ -103,14 +109,17 @@ enum Phase {
 }
 
 impl Simulation {
-    /// Creates workers that share started fibers by half of the seeds.
+    /// Creates workers that share started fibers by half of the seeds, and whose number changes by a
+    /// third of them.
     fn new(seed: u64, workers: usize) -> Simulation {
         let sharing = if seed.is_multiple_of(2) {
             SharePolicy::IfLong
         } else {
             SharePolicy::AtRandom
         };
-        Simulation::with_sharing(seed, workers, sharing)
+        let mut simulation = Simulation::with_sharing(seed, workers, sharing);
+        simulation.resizes = seed % 3 == 2;
+        simulation
     }
 
     /// Creates workers that share started fibers like this: all workers are on one thread.
@@ -120,6 +129,7 @@ impl Simulation {
         fast_rand::reseed();
         let (shared, queues) = Shared::new(Settings {
             workers,
+            active: workers,
             stack_size: STACK_SIZE_MIN,
             own_tls: false,
             sharing,
@@ -142,6 +152,7 @@ impl Simulation {
             world,
             shared,
             workers,
+            resizes: false,
         }
     }
 
@@ -212,6 +223,16 @@ impl Simulation {
         self.next_at() == Some(self.world.borrow().clock())
     }
 
+    /// Changes the number of active workers now and then.
+    fn resize(&self) {
+        let mut world = self.world.borrow_mut();
+        if self.resizes && world.below(RESIZE_TURNS) == 0 {
+            let count = 1 + world.below(self.workers.len() as u64);
+            drop(world);
+            self.shared.set_active_workers(count as usize);
+        }
+    }
+
     /// Asks a random worker to trim the stacks of its fibers.
     fn trim_some(&self) {
         let worker = self.world.borrow_mut().below(self.workers.len() as u64);
@@ -249,6 +270,7 @@ impl Simulation {
             .collect();
         let chosen = able[world.below(able.len() as u64) as usize];
         drop(world);
+        self.resize();
         self.workers[chosen].step(clock);
     }
 }

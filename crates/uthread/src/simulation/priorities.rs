@@ -50,7 +50,10 @@ fn record(log: &Log, fiber: usize) -> usize {
 fn flood(seed: u64, workers: usize, counts: [usize; 3], turns: usize) -> Vec<Run> {
     let log = Log::default();
     let theirs = Arc::clone(&log);
-    Simulation::new(seed, workers).run(move || {
+    let mut simulation = Simulation::new(seed, workers);
+    // The claims are about the fibers that wait for one worker.
+    simulation.resizes = false;
+    simulation.run(move || {
         let counts = Priority::ALL.into_iter().zip(counts);
         let priorities = counts.flat_map(|(priority, count)| vec![priority; count]);
         let fibers: Vec<_> = priorities

@@ -113,6 +113,7 @@ mod starved_pool;
 mod try_scope;
 mod unwinding;
 
+mod active_workers;
 mod allocations;
 mod context;
 mod foreign_blocking;
@@ -245,6 +246,7 @@ const MODULES: &[harness::Module] = &modules![
     overflow,
     foreign_blocking,
     taken_workers,
+    active_workers,
     allocations,
     context,
     larger_stacks,

@@ -255,3 +255,51 @@ fn a_starting_worker_sees_the_shutdown() {
         runtime.finish(0, workers);
     });
 }
+
+/// Catches a worker that is claimed for a fiber while it becomes inactive, and counts as searching
+/// when the next fiber comes, for which nobody else is woken.
+#[test]
+fn a_claimed_worker_that_becomes_inactive_wakes_the_next() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let runtime = Runtime::resizing(2, 1, 2);
+        let workers = vec![
+            Worker::start_busy(&runtime, 0),
+            Worker::start_asleep(&runtime, 1),
+        ];
+        runtime.set_active(1);
+        runtime.inject();
+        runtime.inject();
+        runtime.finish(3, workers);
+    });
+}
+
+/// Catches a fiber that stays in the inbox of an inactive worker, or on its way to an active one.
+#[test]
+fn an_inactive_worker_passes_its_mail_on() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let runtime = Runtime::resizing(2, 1, 1);
+        let workers = vec![
+            Worker::start_asleep(&runtime, 0),
+            Worker::start(&runtime, 1),
+        ];
+        runtime.enqueue(1);
+        runtime.complete(1, 1);
+        runtime.finish(2, workers);
+    });
+}
+
+/// Catches a worker that goes to rest while it becomes active, and leaves a fiber waiting.
+#[test]
+fn a_worker_that_becomes_active_takes_what_waits() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let runtime = Runtime::resizing(2, 2, 1);
+        let workers = vec![
+            Worker::start_asleep(&runtime, 0),
+            Worker::start(&runtime, 1),
+        ];
+        runtime.inject();
+        runtime.inject();
+        runtime.set_active(2);
+        runtime.finish(2, workers);
+    });
+}

@@ -1,9 +1,9 @@
 //! A runtime reduced to what the idle protocol touches. The order of calls is that of the functions
-//! of the same names in `sched/worker` and `sched/shared`; `sleep` is `announce_sleep`, `wait` and
-//! `wake_up` there.
+//! of the same names in `sched/worker` and `sched/shared`; `sleep` and `rest` are `announce_sleep`,
+//! or `announce_rest`, `wait` and `wake_up` there.
 
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicBool, Ordering, fence};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use loom::thread::{self, JoinHandle};
 
 use crate::sched::idle::{Idle, Sleeper};
@@ -20,6 +20,8 @@ pub(crate) struct Runtime {
     ordered: AtomicBool,
     /// `true` if there may be such fibers. Otherwise no worker looks, which spares loom the loads.
     may_order: bool,
+    /// The number of active workers, if that may change. Otherwise no worker looks.
+    active: Option<AtomicUsize>,
     remotes: Vec<Remote>,
     shut_down: AtomicBool,
     ran: Latch,
@@ -40,26 +42,35 @@ struct Remote {
 
 impl Runtime {
     pub(crate) fn new(workers: usize, together: usize) -> Arc<Runtime> {
-        Runtime::of(workers, together, false)
+        Arc::new(Runtime::of(workers, together, false))
     }
 
     /// Creates a runtime whose fibers may have priorities.
     pub(crate) fn ordering(workers: usize, together: usize) -> Arc<Runtime> {
-        Runtime::of(workers, together, true)
+        Arc::new(Runtime::of(workers, together, true))
     }
 
-    fn of(workers: usize, together: usize, may_order: bool) -> Arc<Runtime> {
+    /// Creates a runtime in which so many workers are active at first.
+    pub(crate) fn resizing(workers: usize, together: usize, active: usize) -> Arc<Runtime> {
         Arc::new(Runtime {
+            active: Some(AtomicUsize::new(active)),
+            ..Runtime::of(workers, together, false)
+        })
+    }
+
+    fn of(workers: usize, together: usize, may_order: bool) -> Runtime {
+        Runtime {
             idle: Idle::default(),
             injector: Queue::default(),
             prioritized: Queue::default(),
             ordered: AtomicBool::new(false),
             may_order,
+            active: None,
             remotes: (0..workers).map(|_| Remote::new()).collect(),
             shut_down: AtomicBool::new(false),
             ran: Latch::default(),
             together,
-        })
+        }
     }
 
     pub(crate) fn inject(&self) {
@@ -70,6 +81,20 @@ impl Runtime {
     /// Makes the workers order fibers, like `begin_ordering`.
     pub(crate) fn begin_ordering(&self) {
         self.ordered.store(true, Ordering::Release);
+    }
+
+    /// Changes the number of active workers, like `set_active_workers`.
+    pub(crate) fn set_active(&self, count: usize) {
+        let active = self.active.as_ref().expect("the number may change");
+        let before = active.swap(count, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let changed = before.min(count)..before.max(count);
+        self.remotes[changed].iter().for_each(Remote::wake);
+    }
+
+    fn is_active(&self, index: usize) -> bool {
+        let active = self.active.as_ref();
+        active.is_none_or(|active| index < active.load(Ordering::Relaxed))
     }
 
     /// Injects a fiber of a priority other than normal, like `queue_prioritized`.
@@ -249,6 +274,10 @@ impl Worker {
     /// Runs the worker until the shutdown; what fibers are left is no matter of this protocol.
     fn run(&mut self) {
         loop {
+            if self.is_inactive() {
+                self.tick_inactive();
+                continue;
+            }
             if self.collect_events() {
                 self.run_batch();
                 continue;
@@ -256,12 +285,49 @@ impl Worker {
             if self.search() {
                 continue;
             }
-            if self.runtime.shut_down.load(Ordering::Acquire) {
+            if self.is_shut_down() {
                 break;
             }
             self.sleep();
         }
         self.end_search();
+    }
+
+    fn is_inactive(&self) -> bool {
+        !self.runtime.is_active(self.index) && !self.is_shut_down()
+    }
+
+    fn is_shut_down(&self) -> bool {
+        self.runtime.shut_down.load(Ordering::Acquire)
+    }
+
+    /// Passes all fibers on to others, and rests. All may move.
+    fn tick_inactive(&mut self) {
+        self.end_search();
+        self.ready += self.remote().inbox.take().len();
+        self.collect();
+        let mut has_new = false;
+        while self.remote().deque.pop() {
+            self.runtime.injector.push();
+            has_new = true;
+        }
+        if has_new {
+            self.runtime.wake_one();
+        }
+        while self.pop_ready() {
+            self.runtime.enqueue(0);
+        }
+        self.rest();
+    }
+
+    fn rest(&mut self) {
+        let remote = self.remote();
+        self.runtime.idle.announce_rest(&remote.sleeper);
+        let is_due = self.runtime.is_active(self.index) || self.is_shut_down();
+        if !is_due && !remote.inbox.has_mail() {
+            remote.ring.wait();
+        }
+        self.runtime.idle.end_rest(&remote.sleeper);
     }
 
     /// Runs a batch without a bound.

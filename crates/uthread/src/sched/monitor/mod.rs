@@ -325,7 +325,9 @@ impl Monitor {
             let sample = &mut self.samples[index];
             if !runs || sample.switches != switches {
                 *sample = fresh();
-                all_stall_since = None;
+                if shared.is_active(index) {
+                    all_stall_since = None;
+                }
                 continue;
             }
             let duration = now.saturating_duration_since(sample.since);

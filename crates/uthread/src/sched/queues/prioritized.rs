@@ -86,6 +86,8 @@ pub(crate) struct Prioritized {
     /// `true` while this worker searches for what any worker may take, so that such fibers do not
     /// count as its own work. Their taking ends the search.
     pub(in crate::sched) searches: Cell<bool>,
+    /// `false` if this worker is inactive, and takes nothing that any worker may take.
+    pub(in crate::sched) takes_new: Cell<bool>,
     /// Number of picks from each priority so far.
     counts: [Cell<u64>; 3],
 }
@@ -119,6 +121,7 @@ impl Prioritized {
             own_length,
             arbiter: Cell::new(Arbiter::new()),
             searches: Cell::new(false),
+            takes_new: Cell::new(true),
             counts: Default::default(),
         }
     }
@@ -137,6 +140,12 @@ impl Prioritized {
         fiber
     }
 
+    /// Takes a new fiber of this priority, if this worker takes any.
+    pub(in crate::sched) fn take_new(&self, priority: Priority) -> Option<FiberRef> {
+        let takes_new = self.takes_new.get();
+        takes_new.then(|| self.shared.take_new(priority)).flatten()
+    }
+
     /// Removes a started fiber that only this worker may run. Returns `true` if it was in a queue.
     pub(in crate::sched) fn remove(&self, fiber: Started) -> bool {
         let removed = self.own.all().into_iter().any(|own| own.remove(fiber));
@@ -152,12 +161,15 @@ impl Prioritized {
     /// Returns `true` if there is no work for this worker.
     pub(in crate::sched) fn is_empty(&self) -> bool {
         self.own.all().iter().all(|own| own.is_empty())
-            && (self.searches.get() || self.shared.is_empty())
+            && (self.searches.get() || !self.takes_new.get() || self.shared.is_empty())
     }
 
     /// Chooses the priority whose turn it is. `normal` is `true` if a normal fiber waits.
     pub(in crate::sched) fn next_pick(&self, normal: bool) -> Option<Pick> {
-        let waits = |priority| !self.own.of(priority).is_empty() || self.shared.has(priority);
+        let waits = |priority| {
+            let is_new = || self.takes_new.get() && self.shared.has(priority);
+            !self.own.of(priority).is_empty() || is_new()
+        };
         let mut arbiter = self.arbiter.get();
         let next = arbiter.next([waits(Priority::Urgent), normal, waits(Priority::Background)]);
         self.arbiter.set(arbiter);

@@ -228,6 +228,18 @@ impl Ready {
         self.staying.pop()
     }
 
+    /// Takes a fiber of any kind.
+    pub(crate) fn pop_any(&self) -> Option<Started> {
+        let pop_prioritized = || {
+            let prioritized = self.prioritized()?;
+            let pop = |priority| prioritized.pop(priority);
+            pop(Priority::Urgent).or_else(|| pop(Priority::Background))
+        };
+        self.pop_staying()
+            .or_else(|| self.pop_spent())
+            .or_else(pop_prioritized)
+    }
+
     /// Removes a fiber that only this worker may run. Returns `true` if it was in the queue.
     pub(crate) fn take_out(&self, fiber: Started) -> bool {
         let removed = self.staying.remove(fiber)

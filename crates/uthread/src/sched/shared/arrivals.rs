@@ -15,7 +15,7 @@ pub(super) struct Arrivals {
     injector: Injector<FiberRef>,
     /// Those whose priority is not normal, from the first one on.
     prioritized: OnceLock<Arc<SharedPrioritized>>,
-    /// Number of new fibers that were handed to the workers in turn.
+    /// Number of fibers that were given to the workers in turn.
     spread: AtomicUsize,
 }
 
@@ -65,7 +65,7 @@ impl Arrivals {
         self.injector.len() + self.prioritized().map_or(0, |queues| queues.new_fibers())
     }
 
-    /// Returns the number of the next turn to get a fiber of a connection.
+    /// Returns the number of the next turn to get a fiber.
     pub(super) fn next_turn(&self) -> usize {
         // Relaxed: nothing depends on it.
         self.spread.fetch_add(1, Ordering::Relaxed)

@@ -65,6 +65,20 @@ impl Idle {
         saw_work
     }
 
+    /// Announces the sleep of a worker that takes no work of others, and does not search. The worker
+    /// must check its own queues once more.
+    pub(crate) fn announce_rest(&self, sleeper: &Sleeper) {
+        sleeper.state.store(RESTING, Ordering::SeqCst);
+        // Pairs with the fence in `claim_owner`; see README.md.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Ends such a sleep.
+    pub(crate) fn end_rest(&self, sleeper: &Sleeper) {
+        // Otherwise a waker has ended it.
+        sleeper.claim_from(RESTING);
+    }
+
     /// Returns `true` if a worker should be woken for work that any worker may take. Called after
     /// the work was queued.
     pub(crate) fn wanted(&self) -> bool {
@@ -82,8 +96,8 @@ impl Idle {
         claimed
     }
 
-    /// Claims a sleeping or resting worker for work that only this worker may take. Called after
-    /// the work was queued.
+    /// Claims a sleeping or resting worker for work that is in its own inbox. Called after the work
+    /// was queued.
     pub(crate) fn claim_owner(&self, sleeper: &Sleeper) -> bool {
         fence(Ordering::SeqCst);
         self.claim(sleeper) || sleeper.claim_from(RESTING)

@@ -18,10 +18,13 @@ const JOINING: u8 = 2;
 /// Set from the moment at which a fiber has a priority other than normal.
 const ORDERED: u8 = 4;
 
+/// Set from the moment at which some workers may be inactive.
+const RESIZED: u8 = 8;
+
 #[derive(Default)]
 pub(super) struct Life {
-    /// The flags [`SHUT_DOWN`], [`JOINING`] and [`ORDERED`], in one word, so that one test for all
-    /// of them suffices.
+    /// The flags [`SHUT_DOWN`], [`JOINING`], [`ORDERED`] and [`RESIZED`], in one word, so that one
+    /// test for all of them suffices.
     state: AtomicU8,
     abandonment: Arc<Decision>,
     /// Abandoned fibers. Their joiners have to wait until no worker of this runtime runs.
@@ -42,10 +45,16 @@ impl Life {
         }
     }
 
-    /// Returns `true` if the runtime shuts down, or if the workers order fibers.
-    pub(super) fn is_shut_down_or_ordered(&self) -> bool {
+    /// Records that some workers may be inactive.
+    pub(super) fn begin_resizing(&self) {
+        self.state.fetch_or(RESIZED, Ordering::Release);
+    }
+
+    /// Returns `true` if the runtime shuts down, if the workers order fibers, or if some of them may
+    /// be inactive.
+    pub(super) fn is_unusual(&self) -> bool {
         // Relaxed: a caller that acts on it looks again.
-        self.state.load(Ordering::Relaxed) & (SHUT_DOWN | ORDERED) != 0
+        self.state.load(Ordering::Relaxed) & (SHUT_DOWN | ORDERED | RESIZED) != 0
     }
 
     pub(super) fn shut_down(&self) {

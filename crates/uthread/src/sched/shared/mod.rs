@@ -12,6 +12,7 @@
 //! | [`life`] | whether the runtime shuts down, and which workers have ended |
 //! | [`abandonment`] | whether the fibers of a runtime that ends are awaited |
 //! | [`arrivals`] | new fibers that any worker may take |
+//! | [`active`] | which workers run fibers |
 //! | [`runners`] | stacks with blocks of thread-local storage, for fibers that have their own |
 //! | [`shortage`] | new fibers for which there is no memory |
 //! | [`delays`] | how long its ready fibers wait |
@@ -23,6 +24,7 @@
 //! | [`listing`] | a list of the started fibers |
 
 pub(crate) mod abandonment;
+mod active;
 mod arrivals;
 pub(crate) mod counters;
 pub(in crate::sched) mod debugger;
@@ -48,6 +50,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use self::abandonment::Abandonment;
+use self::active::Active;
 use self::arrivals::Arrivals;
 use self::counters::{Counter, Counters};
 use self::dedicated::DedicatedFibers;
@@ -79,6 +82,7 @@ pub(crate) struct Shared {
     arrivals: Arrivals,
     /// The workers that the runtime was built with.
     remotes: Vec<Arc<Remote>>,
+    active: Active,
     /// Used if fibers have thread-local storage of their own.
     pub(crate) spares: Spares,
     idle: Arc<Idle>,
@@ -95,6 +99,8 @@ pub(crate) struct Shared {
 /// The settings of a runtime.
 pub(crate) struct Settings {
     pub(crate) workers: usize,
+    /// The number of those that are active at first.
+    pub(crate) active: usize,
     pub(crate) stack_size: usize,
     /// `true` if fibers have thread-local storage of their own.
     pub(crate) own_tls: bool,
@@ -124,6 +130,7 @@ impl Shared {
     pub(crate) fn new(settings: Settings) -> (Shared, Vec<LocalEnds>) {
         let Settings {
             workers,
+            active,
             stack_size,
             own_tls,
             sharing,
@@ -151,6 +158,7 @@ impl Shared {
             },
             runners: own_tls.then(Runners::default),
             arrivals: Arrivals::new(),
+            active: Active::new(active),
             remotes,
             spares: Spares::default(),
             idle,
@@ -160,6 +168,9 @@ impl Shared {
             dedicated: OnceLock::new(),
             notifier: Notifier::default(),
         };
+        if active < workers {
+            shared.life.begin_resizing();
+        }
         (shared, queues)
     }
 
@@ -234,9 +245,10 @@ impl Shared {
         self.begin_ordering().push_new(fiber);
     }
 
-    /// Returns `true` if the runtime shuts down, or if the workers order fibers.
-    pub(in crate::sched) fn is_shut_down_or_ordered(&self) -> bool {
-        self.life.is_shut_down_or_ordered()
+    /// Returns `true` if the runtime shuts down, if the workers order fibers, or if some of them may
+    /// be inactive.
+    pub(in crate::sched) fn is_unusual(&self) -> bool {
+        self.life.is_unusual()
     }
 
     /// Returns the state of each worker that metrics show.
@@ -258,11 +270,6 @@ impl Shared {
     /// Queues a normal new fiber from outside the workers. The caller then wakes one.
     pub(in crate::sched) fn push_arrival(&self, fiber: FiberRef) {
         self.arrivals.push(fiber);
-    }
-
-    /// Returns the worker whose turn it is to get the fiber of a connection.
-    pub(in crate::sched) fn next_in_turn(&self) -> &Remote {
-        self.remote(self.arrivals.next_turn() % self.workers())
     }
 
     /// Takes a new fiber from outside the workers.
@@ -422,6 +429,7 @@ impl Shared {
         }
     }
 
+    /// Returns the number of workers, active or not.
     pub(crate) fn workers(&self) -> usize {
         self.remotes.len()
     }

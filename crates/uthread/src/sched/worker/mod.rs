@@ -18,6 +18,7 @@
 //! | [`search`] | an idle worker's search for fibers |
 //! | [`running`] | switching to a fiber, and where it goes afterwards |
 //! | [`sharing`] | giving started fibers to workers that have fewer |
+//! | [`inactive`] | what is left to a worker beyond the number of active ones |
 //! | [`sleep`] | announcing sleep, and waking up |
 //! | [`shutdown`] | the end of a worker |
 //! | [`trim`] | giving back what the stacks of waiting fibers do not use |
@@ -51,6 +52,7 @@ pub(super) mod exit;
 mod fibers;
 mod handoff;
 mod hot_runners;
+mod inactive;
 pub(super) mod io;
 mod neighbors;
 pub(super) mod panics;
@@ -238,7 +240,14 @@ impl Worker {
             self.tls.as_ref().is_none_or(ThreadPointer::is_own),
             "only a batch runs with the thread pointer of a fiber"
         );
-        if self.collect_events() {
+        let mut found = false;
+        if self.queues.shared.is_unusual() {
+            match self.begin_unusual_tick() {
+                ControlFlow::Continue(has_staying) => found = has_staying,
+                ControlFlow::Break(tick) => return tick,
+            }
+        }
+        if found || self.collect_events() {
             return match self.run_batch() {
                 ControlFlow::Continue(()) => Tick::Again,
                 ControlFlow::Break(fiber) => Tick::Alone(fiber),
@@ -263,9 +272,6 @@ impl Worker {
     /// the ring is only flushed; otherwise `wait` submits operations while it sleeps.
     #[inline(always)]
     fn collect_events(&self) -> bool {
-        if self.queues.shared.is_shut_down_or_ordered() {
-            self.follow_state();
-        }
         if self.queues.has_work() {
             self.io.flush(&self.queues);
             self.queues.take_injected();
@@ -287,12 +293,24 @@ impl Worker {
         found
     }
 
+    /// Follows the state of the runtime. If this worker is inactive, collects what came, and returns
+    /// the outcome, or `true` if there are fibers that have to run here.
+    #[cold]
+    fn begin_unusual_tick(&self) -> ControlFlow<Tick, bool> {
+        self.follow_state();
+        if self.queues.is_inactive() {
+            self.tick_inactive()?;
+        }
+        ControlFlow::Continue(self.queues.is_inactive())
+    }
+
     /// Begins what the state of the runtime demands of each worker.
     fn follow_state(&self) {
         if self.queues.shared.is_shut_down() {
             self.ending.cancel_all(&self.queues, &self.io);
         }
         self.order_if_others_do();
+        self.queues.follow_size();
         if let Some(prioritized) = self.queues.ready.prioritized() {
             prioritized.searches.set(self.sleep.is_searching());
         }
@@ -341,7 +359,9 @@ impl Worker {
                 }
                 Mail::New(fiber) => {
                     self.queues.remote.count_handed_taken();
-                    if let Some(fiber) = self.start(fiber) {
+                    if self.queues.is_inactive() {
+                        self.queues.shared.inject(fiber);
+                    } else if let Some(fiber) = self.start(fiber) {
                         self.queues.make_ready(fiber);
                     }
                 }

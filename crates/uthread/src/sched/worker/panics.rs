@@ -158,6 +158,9 @@ impl Worker {
         current::set_running(None);
         self.complete_pause(fiber, pause);
         loop {
+            if self.queues.shared.is_unusual() {
+                self.follow_state();
+            }
             self.collect_events();
             if self.queues.ready.take_out(fiber) {
                 break;

@@ -162,6 +162,7 @@ impl Worker {
             return;
         }
         let others = queues.shared.victims(queues.index);
+        let others = others.filter(|other| queues.shared.is_active(other.index as usize));
         let given = others.map(|other| (load.excess_over(other), other));
         if let Some((count, other)) = given.max_by_key(|(count, _)| *count)
             && count > 0
@@ -174,9 +175,7 @@ impl Worker {
     #[cold]
     fn give(&self, other: &Remote, count: usize) {
         let queues = &self.queues;
-        queues.shared.record_move();
-        // Its runner may go.
-        queues.remote.handover.forget_record();
+        self.begin_giving();
         for _ in 0..count {
             let Some(fiber) = queues.ready.pop_staying() else {
                 return;
@@ -185,17 +184,32 @@ impl Worker {
                 queues.make_ready(fiber);
                 continue;
             }
-            let fiber = self.fibers.part_with(fiber, queues, &self.io);
-            if let Some(Mail::Moved(fiber)) = other.mail(Mail::Moved(fiber)) {
-                // The other worker has ended with the runtime.
-                return self.adopt(fiber);
+            if !self.send(fiber, other) {
+                return;
             }
         }
     }
 
+    /// Prepares for fibers that [go](Worker::send) to other workers.
+    pub(super) fn begin_giving(&self) {
+        self.queues.shared.record_move();
+        // The runner of the fiber that has run last may go.
+        self.queues.remote.handover.forget_record();
+    }
+
+    /// Sends a ready fiber to another worker. Returns `false` if that has ended, and keeps the fiber.
+    pub(super) fn send(&self, fiber: Started, other: &Remote) -> bool {
+        let fiber = self.fibers.part_with(fiber, &self.queues, &self.io);
+        let Some(Mail::Moved(fiber)) = other.mail(Mail::Moved(fiber)) else {
+            return true;
+        };
+        self.adopt(fiber);
+        false
+    }
+
     /// Returns `true` unless the fiber uses the thread-local storage of its thread, as there was no
     /// memory for its own; or panics, which its worker counts.
-    fn is_movable(&self, fiber: Started) -> bool {
+    pub(super) fn is_movable(&self, fiber: Started) -> bool {
         let control = fiber.control();
         let has_storage = self.tls.is_none() || control.thread_pointer().is_some();
         has_storage && !control.panics.get() && !control.in_panic_hook.get()
@@ -228,7 +242,8 @@ impl Worker {
     pub(super) fn share_at_random(&self) {
         let queues = &self.queues;
         if queues.shared.sharing == shared::SharePolicy::AtRandom && fast_rand::below(4) == 0 {
-            for other in queues.shared.victims(queues.index) {
+            let others = queues.shared.victims(queues.index);
+            for other in others.filter(|other| queues.shared.is_active(other.index as usize)) {
                 let count = fast_rand::below(queues.ready.normal() + 1);
                 self.give(other, count);
             }

@@ -10,6 +10,10 @@
 //! A dropped runtime abandons its fibers by itself if it makes no progress: no fiber can run, no
 //! operation is in flight, no timer is pending and no call runs on another thread, for
 //! [`STILL_TIME_MAX`].
+#![allow(
+    clippy::inline_always,
+    reason = "hot paths, whose instructions are counted"
+)]
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -62,6 +66,7 @@ impl Ending {
 
     /// Returns `true` if [`cancel_all`](Ending::cancel_all) has work to do, or if the runtime shuts
     /// down now. Called in the last check before a sleep.
+    #[inline(always)]
     pub(super) fn is_due(&self, queues: &Queues) -> bool {
         if queues.shared.is_running() {
             return false;

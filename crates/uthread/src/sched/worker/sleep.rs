@@ -16,6 +16,8 @@ pub(super) struct Sleep {
     searching: Cell<bool>,
     /// `true` if the last check before a sleep saw work that any worker may take.
     saw_work: Cell<bool>,
+    /// `true` if the announced sleep is that of an inactive worker.
+    rests: Cell<bool>,
     /// Number of sleeps.
     count: Cell<u32>,
 }
@@ -70,6 +72,25 @@ impl Sleep {
         }
     }
 
+    /// Announces the sleep of an inactive worker, which does not search, and checks once more for
+    /// what concerns it. Returns how long to wait.
+    pub(super) fn announce_rest(
+        &self,
+        queues: &Queues,
+        io: &Io,
+        ending: &Ending,
+    ) -> Option<Duration> {
+        debug_assert!(!self.searching.get(), "an inactive worker does not search");
+        self.rests.set(true);
+        queues.shared.idle().announce_rest(&queues.remote.sleeper);
+        let is_active = queues.shared.is_active(queues.index);
+        if is_active || queues.remote.inbox().has_mail() || ending.is_due(queues) {
+            return Some(Duration::ZERO);
+        }
+        let next = io.reactor.borrow_mut().next_deadline();
+        next.map(|deadline| deadline.saturating_duration_since(io.now()))
+    }
+
     /// Sleeps until an event, or for this time.
     pub(super) fn wait(&self, queues: &Queues, io: &Io, timeout: Option<Duration>) {
         let idle = io.wait(queues, timeout);
@@ -81,7 +102,12 @@ impl Sleep {
     /// Records that the worker is awake, whatever has woken it.
     pub(super) fn wake_up(&self, queues: &Queues) {
         let idle = queues.shared.idle();
-        let searching = idle.end_sleep(&queues.remote.sleeper, self.saw_work.get());
+        let mut searching = idle.end_sleep(&queues.remote.sleeper, self.saw_work.get());
+        // Tested second: most sleeps end without a waker.
+        if searching && self.rests.replace(false) {
+            idle.end_rest(&queues.remote.sleeper);
+            searching = false;
+        }
         self.searching.set(searching);
         queues.shared.notifier.notify();
     }

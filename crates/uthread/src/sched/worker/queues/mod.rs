@@ -38,7 +38,9 @@ pub(crate) struct Queues {
     pub(in crate::sched) tracer: Tracer,
     /// `true` if the next fiber spawned here starts on the next worker in turn.
     spreads_next: Cell<bool>,
-    /// `true` if that is so, or if spawns are recorded.
+    /// `true` if the worker is inactive.
+    is_inactive: Cell<bool>,
+    /// `true` if one of these is so, or if spawns are recorded.
     spawns_unusually: Cell<bool>,
 }
 
@@ -58,8 +60,25 @@ impl Queues {
             alerts: Alerts::default(),
             tracer: Tracer::default(),
             spreads_next: Cell::new(false),
+            is_inactive: Cell::new(false),
             spawns_unusually: Cell::new(false),
         }
+    }
+
+    /// Looks whether the worker is active, as it always is while the runtime shuts down.
+    pub(in crate::sched) fn follow_size(&self) {
+        let is_inactive = !self.shared.is_active(self.index) && !self.shared.is_shut_down();
+        if self.is_inactive.replace(is_inactive) != is_inactive {
+            self.note_spawns();
+        }
+        if let Some(prioritized) = self.ready.prioritized() {
+            prioritized.takes_new.set(!is_inactive);
+        }
+    }
+
+    /// Returns `true` if the worker was inactive at its last look.
+    pub(in crate::sched) fn is_inactive(&self) -> bool {
+        self.is_inactive.get()
     }
 
     /// Returns `true` if a fiber waits for this worker.

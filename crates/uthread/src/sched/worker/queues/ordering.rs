@@ -64,10 +64,8 @@ fn next_prioritized(
 ) -> Option<Started> {
     let priority = pick.priority;
     let start_new = || {
-        prioritized
-            .shared
-            .take_new(priority)
-            .and_then(|fiber| starter.start(fiber))
+        let new = prioritized.take_new(priority);
+        new.and_then(|fiber| starter.start(fiber))
     };
     if pick.number.is_multiple_of(NEW_FIBER_TURN) {
         start_new().or_else(|| prioritized.pop(priority))

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   the next worker in turn   the first one that is spawned after a connection was accepted
+//!   the injector              any other that an inactive worker spawns
 //!   all workers' queue        one whose priority is not normal
 //!   the worker's own queue    any other: idle workers steal it from there, if there are others
 //! ```
@@ -24,6 +25,8 @@ impl Queues {
         self.trace_spawn(&fiber);
         if self.spreads_next.get() {
             self.spread(fiber);
+        } else if self.is_inactive() {
+            self.shared.inject(fiber);
         } else if fiber.control().limits.priority() == Priority::Normal {
             self.push_new(fiber);
         } else {
@@ -115,7 +118,7 @@ impl Queues {
 
     /// Records whether spawns are ordinary.
     pub(in crate::sched) fn note_spawns(&self) {
-        let is_unusual = self.spreads_next.get() || self.is_traced();
+        let is_unusual = self.spreads_next.get() || self.is_inactive() || self.is_traced();
         self.spawns_unusually.set(is_unusual);
     }
 
