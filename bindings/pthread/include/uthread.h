@@ -422,8 +422,11 @@ int uthread_equal(uthread_t one, uthread_t other);
 int uthread_getconcurrency(void);
 
 /*
- Sets the number of workers; zero for as many as there are CPUs. Returns 0; `EINVAL` for a negative
- number; `EBUSY` once a thread was created.
+ Sets the number of workers; zero for as many as `UTHREAD_WORKERS` says, or as there are CPUs.
+
+ Before the first thread is created, any number may be set. Later the number is a hint: the largest
+ is what was set then, or the number for zero if that is larger. Returns 0, or `EINVAL` for a
+ negative number.
  */
 int uthread_setconcurrency(int level);
 

@@ -234,8 +234,11 @@ pub extern "C" fn uthread_getconcurrency() -> c_int {
     c_int::try_from(process::count_workers()).unwrap_or(c_int::MAX)
 }
 
-/// Sets the number of workers; zero for as many as there are CPUs. Returns 0; `EINVAL` for a negative
-/// number; `EBUSY` once a thread was created.
+/// Sets the number of workers; zero for as many as `UTHREAD_WORKERS` says, or as there are CPUs.
+///
+/// Before the first thread is created, any number may be set. Later the number is a hint: the largest
+/// is what was set then, or the number for zero if that is larger. Returns 0, or `EINVAL` for a
+/// negative number.
 #[allow(unsafe_code, reason = "a C function")]
 #[unsafe(no_mangle)]
 pub extern "C" fn uthread_setconcurrency(level: c_int) -> c_int {

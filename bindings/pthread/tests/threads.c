@@ -759,6 +759,26 @@ static void calls_wait_and_report(void) {
     CHECK(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &soon, NULL) == 0);
 }
 
+static void the_level_changes_while_threads_run(void) {
+    pthread_t threads[THREADS];
+    counter = 0;
+    for (intptr_t number = 0; number < THREADS; number++)
+        threads[number] = start(count, (void *)number);
+    for (int round = 0; round < ROUNDS; round++) {
+        /* More than there can be, too. */
+        int level = round % 4 == 3 ? 1000000 : round % 4;
+        CHECK(pthread_setconcurrency(level) == 0);
+        CHECK(level == 0 || pthread_getconcurrency() >= 1);
+        CHECK(level != 1 || pthread_getconcurrency() == 1);
+        usleep(100);
+    }
+    CHECK(pthread_setconcurrency(-1) == EINVAL);
+    for (intptr_t number = 0; number < THREADS; number++)
+        CHECK(result_of(threads[number]) == (void *)number);
+    CHECK(counter == THREADS * ROUNDS);
+    CHECK(pthread_setconcurrency(0) == 0);
+}
+
 static void *end_last(void *argument) {
     usleep(20000);
     puts("passed");
@@ -783,6 +803,7 @@ int main(void) {
     a_thread_serves_each_connection();
     threads_share_a_listener();
     calls_wait_and_report();
+    the_level_changes_while_threads_run();
     /* The process waits for the last thread. */
     CHECK(pthread_detach(start(end_last, NULL)) == 0);
     pthread_exit(NULL);
