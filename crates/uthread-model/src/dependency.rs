@@ -3,7 +3,10 @@
 
 use std::collections::VecDeque;
 
+use std::time::{Duration, Instant};
+
 use fastrand::Rng;
+use uthread_resilience::Breaker;
 
 use crate::latency::{Draws, Latency};
 use crate::scenario;
@@ -21,7 +24,7 @@ pub(crate) struct Dependency {
     /// does.
     waiting: VecDeque<usize>,
     spikes: Vec<Spike>,
-    breaker: Option<Breaker>,
+    breaker: Option<Timed>,
 }
 
 struct Spike {
@@ -32,22 +35,10 @@ struct Spike {
     draws: Option<Draws>,
 }
 
-struct Breaker {
-    failures_max: u64,
-    open: u64,
-    state: State,
-}
-
-#[derive(Clone, Copy)]
-enum State {
-    Closed {
-        /// Number of failures in a row.
-        failures: u64,
-    },
-    /// Calls fail. After `until` one may pass.
-    Open { until: u64 },
-    /// The call of this job decides whether it closes.
-    Trial { job: usize },
+/// A breaker, in simulated time.
+struct Timed {
+    breaker: Breaker,
+    start: Instant,
 }
 
 /// The result of beginning a call.
@@ -89,7 +80,7 @@ impl Dependency {
             in_progress: 0,
             waiting: VecDeque::new(),
             spikes: spikes.collect::<anyhow::Result<_>>()?,
-            breaker: given.breaker.as_ref().map(Breaker::new),
+            breaker: given.breaker.as_ref().map(Timed::new),
         })
     }
 
@@ -103,7 +94,7 @@ impl Dependency {
         if self
             .breaker
             .as_ref()
-            .is_some_and(|breaker| breaker.refuses(now))
+            .is_some_and(|timed| timed.breaker.is_open(timed.at(now)))
         {
             return Call::Refused;
         }
@@ -111,8 +102,9 @@ impl Dependency {
             self.waiting.push_back(job);
             return Call::Waits;
         }
-        if let Some(breaker) = &mut self.breaker {
-            breaker.begin(job);
+        if let Some(timed) = &self.breaker {
+            let admitted = timed.breaker.admit(job as u64, timed.at(now));
+            admitted.expect("the breaker is not open");
         }
         let spike = self.spikes.iter_mut().find(|spike| {
             let is_now = (spike.from..spike.to).contains(&now);
@@ -149,54 +141,23 @@ impl Dependency {
         }
     }
 
-    fn record(&mut self, job: usize, now: u64, failed: bool) {
-        if let Some(breaker) = &mut self.breaker {
-            breaker.record(job, now, failed);
+    fn record(&self, job: usize, now: u64, failed: bool) {
+        if let Some(timed) = &self.breaker {
+            timed.breaker.record(job as u64, timed.at(now), failed);
         }
     }
 }
 
-impl Breaker {
-    fn new(given: &scenario::Breaker) -> Breaker {
-        Breaker {
-            failures_max: given.failures,
-            open: nanos(given.open),
-            state: State::Closed { failures: 0 },
+impl Timed {
+    fn new(given: &scenario::Breaker) -> Timed {
+        Timed {
+            breaker: Breaker::new(given.failures, given.open),
+            start: Instant::now(),
         }
     }
 
-    fn refuses(&self, now: u64) -> bool {
-        match self.state {
-            State::Closed { .. } => false,
-            State::Open { until } => now < until,
-            State::Trial { .. } => true,
-        }
-    }
-
-    /// Begins a call that is not refused.
-    fn begin(&mut self, job: usize) {
-        if let State::Open { .. } = self.state {
-            self.state = State::Trial { job };
-        }
-    }
-
-    /// Records the result of a call.
-    fn record(&mut self, job: usize, now: u64, failed: bool) {
-        let failures = match self.state {
-            State::Closed { failures } => failures + 1,
-            State::Trial { job: trial } if trial == job => self.failures_max,
-            // The call began before the breaker opened.
-            State::Open { .. } | State::Trial { .. } => return,
-        };
-        self.state = if !failed {
-            State::Closed { failures: 0 }
-        } else if failures < self.failures_max {
-            State::Closed { failures }
-        } else {
-            State::Open {
-                until: now + self.open,
-            }
-        };
+    fn at(&self, now: u64) -> Instant {
+        self.start + Duration::from_nanos(now)
     }
 }
 
@@ -208,31 +169,6 @@ mod tests {
 
     fn dependency(text: &str) -> Dependency {
         Dependency::new(&toml::from_str(text).unwrap()).unwrap()
-    }
-
-    #[test]
-    fn a_breaker_opens_tries_and_closes() {
-        let mut breaker = Breaker {
-            failures_max: 2,
-            open: 10,
-            state: State::Closed { failures: 0 },
-        };
-        breaker.record(1, 0, true);
-        breaker.record(2, 0, false);
-        breaker.record(3, 0, true);
-        assert!(!breaker.refuses(0), "there were not two in a row");
-        breaker.record(4, 5, true);
-        assert!(breaker.refuses(14) && !breaker.refuses(15));
-        // A call that began earlier decides nothing.
-        breaker.record(5, 14, false);
-        breaker.begin(6);
-        breaker.record(5, 16, false);
-        assert!(breaker.refuses(16), "one call at a time");
-        breaker.record(6, 17, true);
-        assert!(breaker.refuses(26) && !breaker.refuses(27));
-        breaker.begin(7);
-        breaker.record(7, 30, false);
-        assert!(!breaker.refuses(30));
     }
 
     #[test]

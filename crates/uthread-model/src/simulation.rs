@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use anyhow::ensure;
 use fastrand::Rng;
 use slab::Slab;
+use uthread_resilience::{Budget, Retry};
 
 use crate::arrivals::Source;
 use crate::dependency::{Call, Dependency};
@@ -24,8 +25,6 @@ use crate::values::nanos;
 const TIME_MAX: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 /// Maximum time between two attempts, a year: no sum of times exceeds 64 bits.
 const BACKOFF_MAX: u64 = TIME_MAX / 100;
-/// Maximum number of times that the backoff is doubled.
-const DOUBLED_MAX: u64 = 20;
 
 /// Simulates a scenario in this mode.
 ///
@@ -62,10 +61,14 @@ pub fn simulate(scenario: &Scenario, mode: Mode) -> anyhow::Result<Outcome> {
 /// Returns the nanoseconds that a client waits before it tries a request again that it has retried
 /// so often.
 pub(crate) fn backoff(client: &Client, retries: u64, rng: &mut Rng) -> u64 {
-    let factor = 1_u64 << retries.min(DOUBLED_MAX);
-    let backoff = nanos(client.backoff).saturating_mul(factor);
-    let half = backoff.min(BACKOFF_MAX) / 2;
-    half + (rng.f64() * half as f64) as u64
+    let retry = Retry::new(client.retries).backoff(client.backoff);
+    nanos(retry.pause(retries, rng.f64())).min(BACKOFF_MAX)
+}
+
+/// Returns the budget of all clients, which saves what they do not use.
+pub(crate) fn budget(client: &Client) -> Option<Budget> {
+    let share = client.budget?;
+    Some(Budget::new(share).save(f64::INFINITY))
 }
 
 /// A request of a client until it has its response, or has failed.
@@ -130,8 +133,7 @@ struct Simulation {
     for_cpu: VecDeque<usize>,
     dependencies: Vec<Dependency>,
     client: Client,
-    /// Number of retries that clients may use now, if it is bounded.
-    budget: Option<f64>,
+    budget: Option<Budget>,
 
     tally: Tally,
     series: Series,
@@ -169,7 +171,7 @@ impl Simulation {
             for_cpu: VecDeque::new(),
             dependencies: dependencies.collect::<anyhow::Result<_>>()?,
             client: scenario.client.clone(),
-            budget: scenario.client.budget.map(|_| 0.0),
+            budget: budget(&scenario.client),
             tally: Tally::new(),
             series: Series::new(),
         })
@@ -204,8 +206,8 @@ impl Simulation {
     fn arrive(&mut self) {
         self.series.at(self.now).arrived += 1;
         self.tally.arrived(self.now);
-        if let (Some(budget), Some(each)) = (&mut self.budget, self.client.budget) {
-            *budget += each;
+        if let Some(budget) = &self.budget {
+            budget.add();
         }
         let request = self.requests.insert(Request {
             arrived: self.now,
@@ -354,11 +356,7 @@ impl Simulation {
     /// Ends an attempt of a request without success: there may be another one.
     fn fail(&mut self, number: usize, failure: Failure) {
         let request = &mut self.requests[number];
-        let has_budget = self.budget.is_none_or(|budget| budget >= 1.0);
-        if request.retries < self.client.retries && has_budget {
-            if let Some(budget) = &mut self.budget {
-                *budget -= 1.0;
-            }
+        if request.retries < self.client.retries && self.budget.as_ref().is_none_or(Budget::take) {
             let backoff = backoff(&self.client, request.retries, &mut self.rng);
             request.retries += 1;
             request.job = 0;

@@ -100,6 +100,24 @@ pub fn deadline<T>(instant: Instant, f: impl FnOnce() -> T) -> Result<T, Elapsed
     }
 }
 
+/// Returns the time that is left until the caller's deadline, zero if it has passed, or `None` if there is
+/// none.
+///
+/// ```
+/// use std::time::Duration;
+/// use uthread::time::remaining;
+///
+/// assert_eq!(remaining(), None);
+/// let minute = Duration::from_secs(60);
+/// let left = uthread::run(|| uthread::timeout(minute, remaining));
+/// assert!(left.unwrap().is_some_and(|left| left <= minute));
+/// ```
+#[must_use]
+pub fn remaining() -> Option<Duration> {
+    let deadline = cancellation::deadline()?;
+    Some(deadline.saturating_duration_since(caller::now()))
+}
+
 /// Creates an iterator that waits for an event every `period`, the first one `period` from now.
 ///
 /// # Panics

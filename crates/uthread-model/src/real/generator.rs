@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fastrand::Rng;
 use uthread::net::TcpStream;
 use uthread::sync::oneshot;
+use uthread_resilience::Budget;
 
 use super::ledger::Ledger;
 use super::lock;
 use super::wire::Response;
 use crate::arrivals::Source;
 use crate::scenario::{Client, Scenario};
-use crate::simulation::backoff;
+use crate::simulation::{backoff, budget};
 use crate::tally::Failure;
 use crate::values::nanos;
 
@@ -24,8 +25,7 @@ pub(super) struct Generator<'a> {
     ledger: &'a Ledger,
     source: Mutex<Source>,
     client: Client,
-    /// Number of retries that clients may use now, if it is bounded.
-    budget: Mutex<Option<f64>>,
+    budget: Option<Budget>,
     rng: Mutex<Rng>,
     connections: Vec<Connection>,
     attempts: AtomicU64,
@@ -53,7 +53,7 @@ impl Generator<'_> {
             ledger,
             source: Mutex::new(Source::new(&scenario.arrivals, scenario.seed)?),
             client: scenario.client.clone(),
-            budget: Mutex::new(scenario.client.budget.map(|_| 0.0)),
+            budget: budget(&scenario.client),
             rng: Mutex::new(Rng::with_seed(scenario.seed.wrapping_add(2))),
             connections: connections.collect(),
             attempts: AtomicU64::new(0),
@@ -98,8 +98,8 @@ impl Generator<'_> {
                     tally.arrived(now);
                     series.at(now).arrived += 1;
                 });
-                if let (Some(budget), Some(each)) = (&mut *lock(&self.budget), self.client.budget) {
-                    *budget += each;
+                if let Some(budget) = &self.budget {
+                    budget.add();
                 }
                 scope.spawn(move || self.request(due));
             }
@@ -121,7 +121,7 @@ impl Generator<'_> {
                 }
                 Err(failure) => failure,
             };
-            if retries >= self.client.retries || !self.takes_from_budget() {
+            if retries >= self.client.retries || !self.budget.as_ref().is_none_or(Budget::take) {
                 return self.ledger.record(|now, tally, series| {
                     tally.failed(now, failure);
                     series.at(now).failed += 1;
@@ -130,17 +130,6 @@ impl Generator<'_> {
             let pause = backoff(&self.client, retries, &mut lock(&self.rng));
             retries += 1;
             uthread::sleep(self.ledger.clock.real(pause));
-        }
-    }
-
-    fn takes_from_budget(&self) -> bool {
-        match &mut *lock(&self.budget) {
-            None => true,
-            Some(budget) if *budget >= 1.0 => {
-                *budget -= 1.0;
-                true
-            }
-            Some(_) => false,
         }
     }
 
