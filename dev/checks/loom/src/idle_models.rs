@@ -14,6 +14,8 @@ use crate::sched::inbox::Inbox;
 const PREEMPTIONS_MAX_OF_ONE: usize = 3;
 /// Bound for two workers and a pusher: about a second each, and twenty with one preemption more.
 const PREEMPTIONS_MAX_OF_TWO: usize = 2;
+/// Maximum number of preemptions of two workers that work while their number changes: one more takes a minute.
+const PREEMPTIONS_MAX_OF_A_CHANGE: usize = 1;
 
 /// Catches a new fiber that waits forever in the injector beside a worker that sleeps.
 #[test]
@@ -291,7 +293,7 @@ fn an_inactive_worker_passes_its_mail_on() {
 /// Catches a worker that goes to rest while it becomes active, and leaves a fiber waiting.
 #[test]
 fn a_worker_that_becomes_active_takes_what_waits() {
-    check(PREEMPTIONS_MAX_OF_TWO, || {
+    check(PREEMPTIONS_MAX_OF_A_CHANGE, || {
         let runtime = Runtime::resizing(2, 2, 1);
         let workers = vec![
             Worker::start_asleep(&runtime, 0),
