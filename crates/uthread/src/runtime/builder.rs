@@ -85,6 +85,7 @@ impl fmt::Debug for Builder {
             .field("dumps_on_quit", &self.dumps_on_quit)
             .field("kernel_polling", &self.rings.kernel_polling)
             .field("io_polling", &self.rings.io_polling)
+            .field("kernel_workers", &self.rings.kernel_workers)
             .field("blocking_threads", &self.calls.threads_max)
             .field("blocking_keep_alive", &self.calls.keep_alive)
             .field("stall_threshold", &self.monitor.threshold)
@@ -394,7 +395,7 @@ impl Builder {
                 (Backend::Threads(Threads::new(self.stack_size)), details)
             }
         };
-        let details = self.with_polling(driver, details);
+        let details = self.with_ring_options(driver, details);
         Ok(Runtime {
             backend,
             max_workers: counts.max,

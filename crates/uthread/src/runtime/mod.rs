@@ -21,6 +21,7 @@ mod diagnosis;
 mod driver;
 mod dump;
 mod entry;
+mod kernel_workers;
 mod metrics;
 mod panic_hook;
 mod polling;

@@ -81,11 +81,15 @@ impl Builder {
         self
     }
 
-    /// Appends to the details of a driver the polling modes that were requested but that it does
-    /// not support.
-    pub(super) fn with_polling(&self, driver: Driver, mut details: String) -> String {
+    /// Appends to the details of a driver what was requested of rings but that it does not support.
+    pub(super) fn with_ring_options(&self, driver: Driver, mut details: String) -> String {
         let kernel = ("kernel polling", self.rings.kernel_polling.is_some());
-        for (what, is_asked_for) in [kernel, ("I/O polling", self.rings.io_polling)] {
+        let polling = ("I/O polling", self.rings.io_polling);
+        let workers = (
+            "limit of kernel workers",
+            self.rings.kernel_workers.is_some(),
+        );
+        for (what, is_asked_for) in [kernel, polling, workers] {
             if is_asked_for && !driver.has_ring() {
                 let _ = write!(details, ", no {what}, which requires io_uring");
             }

@@ -145,6 +145,13 @@ fn assemble(
     if let Some(refusal) = refusal {
         let _ = write!(notes, ", kernel polling refused: {refusal}");
     }
+    if let Some(count) = options.kernel_workers {
+        let limited = (ring.submitter()).register_iowq_max_workers(&mut [count, count]);
+        let _ = match limited {
+            Ok(()) => write!(notes, ", at most {count} kernel workers"),
+            Err(refusal) => write!(notes, ", limit of kernel workers refused: {refusal}"),
+        };
+    }
     let devices = options.io_polling.then(Devices::new);
     if let Some(devices) = &devices {
         notes.push_str(", I/O polling");

@@ -87,6 +87,8 @@ pub(crate) struct Options {
     pub(crate) kernel_polling: Option<Duration>,
     /// `true` if devices are polled for completions.
     pub(crate) io_polling: bool,
+    /// Maximum number of threads of the kernel for operations on files, and for others.
+    pub(crate) kernel_workers: Option<u32>,
 }
 
 /// A ring, its mode, and the error with which the kernel has refused to poll for submissions.

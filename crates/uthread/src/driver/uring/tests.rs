@@ -40,6 +40,7 @@ const POLLED: Options = Options {
     is_only: false,
     kernel_polling: Some(Duration::ZERO),
     io_polling: false,
+    kernel_workers: None,
 };
 
 /// Returns a ring of its own, one that moves between threads, and one with kernel polling, as far as
