@@ -34,6 +34,11 @@ pub(crate) struct Load {
     #[arg(short, long, value_name = "LATENCY")]
     latency: Option<Latency>,
 
+    /// When requests arrive: evenly, as many as have accumulated every 10 ms, or at random and
+    /// independent of each other [default: even]
+    #[arg(long, value_enum)]
+    arrivals: Option<Spacing>,
+
     /// Title of the results
     #[arg(short = 'N', long)]
     name: Option<String>,
@@ -50,6 +55,13 @@ pub(crate) struct Load {
     python_path: Option<PathBuf>,
 }
 
+/// How requests are spaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Spacing {
+    Even,
+    Poisson,
+}
+
 impl Load {
     /// Returns the options, and those of `outer` where these are absent.
     pub(crate) fn or(&self, outer: &Load) -> Load {
@@ -59,6 +71,7 @@ impl Load {
             num_req: inner.num_req.or(outer.num_req),
             rate: inner.rate.or(outer.rate),
             latency: inner.latency.or(outer.latency),
+            arrivals: inner.arrivals.or(outer.arrivals),
             name: inner.name.or(outer.name),
             python_path: inner.python_path.or(outer.python_path),
         }
@@ -70,6 +83,7 @@ impl Load {
             ("--num_req", self.num_req.is_some()),
             ("--rate", self.rate.is_some()),
             ("--latency", self.latency.is_some()),
+            ("--arrivals", self.arrivals.is_some()),
             ("--name", self.name.is_some()),
             ("--python_path", self.python_path.is_some()),
         ];
@@ -102,7 +116,10 @@ impl Load {
             about: String::new(),
             requests: self.requests(),
             seed: 0,
-            arrivals: Arrivals::LeakyBucket { rate: self.rate() },
+            arrivals: match self.arrivals {
+                Some(Spacing::Poisson) => Arrivals::Poisson { rate: self.rate() },
+                Some(Spacing::Even) | None => Arrivals::LeakyBucket { rate: self.rate() },
+            },
             dependencies: vec![Dependency {
                 name: "dependency".to_owned(),
                 latency: self.latency(),
@@ -129,6 +146,10 @@ impl Display for Load {
             self.requests(),
             self.rate(),
             self.latency()
-        )
+        )?;
+        match self.arrivals {
+            Some(Spacing::Poisson) => formatter.write_str(" --arrivals poisson"),
+            Some(Spacing::Even) | None => Ok(()),
+        }
     }
 }

@@ -69,6 +69,8 @@ enum Command {
         /// Bound on the 99th percentile of latencies, such as 100ms
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
         p99: Duration,
+        /// A ready-made scenario, or a file that ends with .toml, in place of the options of a load
+        scenario: Option<PathBuf>,
         #[command(flatten)]
         load: Load,
         #[command(flatten)]
@@ -142,14 +144,12 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         }
         Some(Command::Plan {
             p99,
+            scenario,
             load: given,
             output: wanted,
         }) => {
             options.check_no_reality("plan")?;
-            let load = load(given);
-            let plan = Plan::new(&load.scenario(), *p99).map_err(unavailable)?;
-            let command = format!("plan --p99 {} {load}", humantime::format_duration(*p99));
-            output(wanted).write_plan(&plan, &load, &command)
+            plan(*p99, scenario.as_deref(), &load(given), &output(wanted))
         }
         Some(Command::List) => {
             options.check_no_load("list")?;
@@ -167,6 +167,20 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             Ok(check_said()?)
         }
     }
+}
+
+/// Searches for the fewest threads for a scenario, or for a load.
+fn plan(p99: Duration, path: Option<&Path>, load: &Load, output: &Output) -> anyhow::Result<()> {
+    let (scenario, described) = match path {
+        None => (load.scenario(), load.to_string()),
+        Some(path) => {
+            check_no_load(load, "a scenario")?;
+            (find(path).map_err(unavailable)?, path.display().to_string())
+        }
+    };
+    let plan = Plan::new(&scenario, p99).map_err(unavailable)?;
+    let bound = humantime::format_duration(p99);
+    output.write_plan(&plan, &scenario, &format!("plan --p99 {bound} {described}"))
 }
 
 fn find(path: &Path) -> anyhow::Result<Scenario> {
@@ -199,19 +213,23 @@ fn simulated(command: String, scenario: Scenario, reality: Reality) -> anyhow::R
     })
 }
 
+/// Refuses options of a load where there is none.
+fn check_no_load(load: &Load, place: &str) -> anyhow::Result<()> {
+    match load.first_given() {
+        None => Ok(()),
+        Some(option) => Err(unavailable(anyhow!(
+            "{option} is an option of sync, async and plan, and not of {place}"
+        ))),
+    }
+}
+
 fn unavailable(error: anyhow::Error) -> anyhow::Error {
     Unavailable(format!("{error:#}")).into()
 }
 
 impl Options {
-    /// Refuses options of a load where there is none.
     fn check_no_load(&self, place: &str) -> anyhow::Result<()> {
-        match self.load.first_given() {
-            None => Ok(()),
-            Some(option) => Err(unavailable(anyhow!(
-                "{option} is an option of sync, async and plan, and not of {place}"
-            ))),
-        }
+        check_no_load(&self.load, place)
     }
 
     /// Refuses options of real runs where there is none.
@@ -250,15 +268,16 @@ impl Output {
 }
 
 impl Output {
-    fn write_plan(&self, plan: &Plan, load: &Load, command: &str) -> anyhow::Result<()> {
-        let title = load.name().unwrap_or(command);
+    fn write_plan(&self, plan: &Plan, scenario: &Scenario, command: &str) -> anyhow::Result<()> {
+        let title = Some(scenario.name.as_str()).filter(|name| !name.is_empty());
+        let title = title.unwrap_or(command);
         say!("{title}\n\n{}\n{}", plan.text(), plan.verdict());
         if let Some(path) = &self.json {
             write(path, &(serde_json::to_string(plan)? + "\n"))?;
         }
         if let Some(path) = &self.html {
             let mut facts = facts_of_page(false);
-            facts.push(("seed".to_owned(), load.scenario().seed.to_string()));
+            facts.push(("seed".to_owned(), scenario.seed.to_string()));
             write(path, &plan.page(title, command, &facts))?;
         }
         Ok(check_said()?)

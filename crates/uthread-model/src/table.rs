@@ -53,7 +53,7 @@ pub(crate) fn rows(outcomes: &[&Outcome]) -> Vec<Vec<String>> {
     rows.add("in progress", |outcome| level(outcome.in_progress));
     rows.add("by Little's law", |outcome| significant(outcome.demand));
     rows.add("waiting", |outcome| level(outcome.waiting));
-    rows.add("memory", |outcome| match outcome.measured {
+    rows.add("memory, resident", |outcome| match outcome.measured {
         None => size(outcome.bytes as f64),
         Some(_) => "-".to_owned(),
     });

@@ -137,7 +137,9 @@ fn a_pool_takes_the_memory_of_all_its_threads() {
     let arguments = ["sync", "-t", "1000000", "-n", "10"];
     let (code, shown, _) = model(&arguments, folder.path());
     assert_eq!(code, 0);
-    let memory = shown.lines().find(|line| line.starts_with("memory "));
+    let memory = shown
+        .lines()
+        .find(|line| line.starts_with("memory, resident "));
     assert!(
         memory.is_some_and(|line| line.ends_with("23,438 MiB")),
         "{shown}"
@@ -156,6 +158,34 @@ fn a_pool_takes_the_memory_of_all_its_threads() {
         "{shown}"
     );
 }
+
+/// With even arrivals 23 threads are enough for what 25 are at random.
+#[test]
+fn a_plan_is_for_the_arrivals_that_there_are() {
+    let folder = site(&[("mine.toml", SCENARIO)]);
+    let fewest = |arguments: &[&str]| -> u64 {
+        let arguments = [&["plan", "--p99", "25ms"], arguments].concat();
+        let (code, shown, errors) = model(&arguments, folder.path());
+        assert_eq!((code, errors.as_str()), (0, ""));
+        let verdict = shown.lines().find(|line| line.contains("keep p99 within"));
+        let number = verdict.and_then(|line| line.split(' ').next());
+        number.and_then(|number| number.parse().ok()).expect(&shown)
+    };
+    let even = fewest(&["-l", "20ms"]);
+    let random = fewest(&["-l", "20ms", "--arrivals", "poisson"]);
+    assert_eq!(even, 20);
+    assert!(random > 22, "{random}");
+    assert_eq!(fewest(&["mine.toml"]), random);
+}
+
+/// The same load as by the options.
+const SCENARIO: &str = "
+name = \"mine\"
+requests = 10000
+arrivals = { kind = \"poisson\", rate = 1000 }
+dependencies = [{ latency = \"20ms\" }]
+async = {}
+";
 
 #[test]
 fn a_plan_names_the_fewest_threads() {
