@@ -829,7 +829,8 @@ int uthread_spin_unlock(uthread_spinlock_t *lock);
 int uthread_cond_init(struct uthread_cond_t *condition, const struct uthread_condattr_t *attr);
 
 /*
- Returns 0, or `EBUSY` if threads wait.
+ Waits until all threads that were woken have left the condition variable, so that its memory may be
+ reused. A thread that nobody has woken is waited for, too, as glibc does. Returns 0.
 
  Preconditions:
 

@@ -5,6 +5,7 @@
 
 use std::ffi::c_int;
 use std::io;
+use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
@@ -40,12 +41,15 @@ impl uthread_condattr_t {
 #[repr(C)]
 struct Condition {
     signals: AtomicU32,
-    /// Number of threads between their unlock and the end of their wait.
+    /// Number of threads between their unlock and the end of their wait, and `DESTROYED`.
     waiting: AtomicU32,
     clock: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Condition>() <= size_of::<uthread_cond_t>());
+
+/// Somebody waits for the end of all waits.
+const DESTROYED: u32 = 1 << 31;
 
 impl Condition {
     /// Returns the condition variable at this address.
@@ -75,11 +79,11 @@ impl Condition {
             self.waiting.fetch_add(1, Ordering::Relaxed);
             let unlocked = unlock();
             if unlocked.is_err() {
-                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                self.leave();
                 return unlocked;
             }
             let ended = futex::wait(&self.signals, signals, deadline);
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.leave();
             lock()?;
             match ended {
                 // There was a signal before the wait.
@@ -87,6 +91,33 @@ impl Condition {
                 ended => ended,
             }
         })
+    }
+
+    /// Ends a wait. Nothing of the condition variable may be accessed after it.
+    fn leave(&self) {
+        let waiting = ptr::from_ref(&self.waiting);
+        // Release: whoever destroys it may free the memory.
+        if self.waiting.fetch_sub(1, Ordering::Release) == DESTROYED | 1 {
+            futex::wake_at(waiting, usize::MAX);
+        }
+    }
+
+    /// Waits until all have left. No cancellation point.
+    fn destroy(&self) {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        self.waiting.fetch_or(DESTROYED, Ordering::Relaxed);
+        uthread::shield(|| {
+            loop {
+                match self.waiting.load(Ordering::Acquire) {
+                    DESTROYED => break,
+                    waiting => {
+                        let _ = futex::wait(&self.waiting, waiting, None);
+                    }
+                }
+            }
+        });
     }
 
     fn signal(&self, count: usize) {
@@ -128,7 +159,8 @@ pub unsafe extern "C" fn uthread_cond_init(
     0
 }
 
-/// Returns 0, or `EBUSY` if threads wait.
+/// Waits until all threads that were woken have left the condition variable, so that its memory may be
+/// reused. A thread that nobody has woken is waited for, too, as glibc does. Returns 0.
 ///
 /// # Safety
 ///
@@ -137,13 +169,8 @@ pub unsafe extern "C" fn uthread_cond_init(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uthread_cond_destroy(condition: *mut uthread_cond_t) -> c_int {
     // SAFETY: the caller's contract.
-    match unsafe { Condition::at(condition) }
-        .waiting
-        .load(Ordering::Relaxed)
-    {
-        0 => 0,
-        _ => libc::EBUSY,
-    }
+    unsafe { Condition::at(condition) }.destroy();
+    0
 }
 
 /// Unlocks the mutex, waits for a signal, and locks the mutex again. A cancellation point: the mutex

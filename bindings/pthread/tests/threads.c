@@ -173,6 +173,47 @@ static void a_broadcast_wakes_all(void) {
     CHECK(passed == THREADS);
 }
 
+struct own_gate {
+    pthread_mutex_t lock;
+    pthread_cond_t *opened;
+    int waiting, is_open;
+};
+
+static void *pass_own_gate(void *argument) {
+    struct own_gate *gate = argument;
+    CHECK(pthread_mutex_lock(&gate->lock) == 0);
+    gate->waiting++;
+    while (!gate->is_open)
+        CHECK(pthread_cond_wait(gate->opened, &gate->lock) == 0);
+    CHECK(pthread_mutex_unlock(&gate->lock) == 0);
+    return NULL;
+}
+
+static void a_condition_is_reused_once_its_waiters_are_woken(void) {
+    struct own_gate gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .opened = malloc(sizeof(pthread_cond_t))};
+    CHECK(pthread_cond_init(gate.opened, NULL) == 0);
+    pthread_t threads[THREADS];
+    for (int number = 0; number < THREADS; number++)
+        threads[number] = start(pass_own_gate, &gate);
+    CHECK(pthread_mutex_lock(&gate.lock) == 0);
+    while (gate.waiting < THREADS) {
+        CHECK(pthread_mutex_unlock(&gate.lock) == 0);
+        usleep(100);
+        CHECK(pthread_mutex_lock(&gate.lock) == 0);
+    }
+    gate.is_open = 1;
+    CHECK(pthread_cond_broadcast(gate.opened) == 0);
+    CHECK(pthread_mutex_unlock(&gate.lock) == 0);
+    CHECK(pthread_cond_destroy(gate.opened) == 0);
+    char *reused = memset(gate.opened, 0, sizeof(pthread_cond_t));
+    for (int number = 0; number < THREADS; number++)
+        result_of(threads[number]);
+    for (size_t index = 0; index < sizeof(pthread_cond_t); index++)
+        CHECK(reused[index] == 0);
+    free(reused);
+    CHECK(pthread_mutex_destroy(&gate.lock) == 0);
+}
+
 static void a_wait_ends_at_its_deadline(void) {
     clockid_t clocks[] = {CLOCK_REALTIME, CLOCK_MONOTONIC};
     for (int index = 0; index < 2; index++) {
@@ -791,6 +832,7 @@ int main(void) {
     mutexes_are_of_their_kinds();
     two_threads_take_turns();
     a_broadcast_wakes_all();
+    a_condition_is_reused_once_its_waiters_are_woken();
     a_wait_ends_at_its_deadline();
     a_writer_is_alone_and_readers_are_not();
     no_more_have_permits_than_there_are();
