@@ -100,13 +100,9 @@ pub(crate) fn wait(fd: RawFd, events: Events, deadline: Option<Instant>) -> io::
 /// Blocks the thread, as a handler of a signal may.
 #[allow(unsafe_code, reason = "a system call")]
 fn wait_in_kernel(fd: RawFd, events: Events, deadline: Option<Instant>) -> io::Result<bool> {
-    let events = match events {
-        Events::READABLE => libc::POLLIN,
-        _ => libc::POLLOUT,
-    };
     let mut wanted = libc::pollfd {
         fd,
-        events,
+        events: events.bits().cast_signed(),
         revents: 0,
     };
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));

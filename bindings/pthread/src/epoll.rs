@@ -3,9 +3,11 @@
 
 use std::ffi::c_int;
 
+use uthread::ring::Events;
+
 use crate::blocking::blocking;
 use crate::errno::{outcome, returned};
-use crate::poll::{await_some, milliseconds_of};
+use crate::poll::{Wanted, await_some, milliseconds_of};
 
 /// Waits for events of an epoll instance: `epoll_wait(2)`. A cancellation point.
 ///
@@ -22,7 +24,8 @@ pub unsafe extern "C-unwind" fn uthread_epoll_wait(
 ) -> c_int {
     // SAFETY: the caller's contract.
     let now = || outcome(unsafe { libc::epoll_wait(epoll, events, count, 0) });
-    returned(await_some(now, || Ok(epoll), milliseconds_of(milliseconds)))
+    let wanted = || Ok(Wanted::One(epoll, Events::READABLE));
+    returned(await_some(now, wanted, milliseconds_of(milliseconds)))
 }
 
 /// Waits for events of an epoll instance: `epoll_pwait(2)`. A cancellation point. With a mask of

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_short, c_ulong};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::slice;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use uthread::ring::Events;
 
@@ -15,8 +15,52 @@ use crate::descriptor::wait;
 use crate::errno::{outcome, returned};
 use crate::record;
 
+/// What a thread waits for.
+pub(crate) enum Wanted {
+    /// These events of one descriptor.
+    One(RawFd, Events),
+    /// An event of one of the descriptors in an epoll instance.
+    Several(Several),
+}
+
+impl Wanted {
+    fn new(wanted: &[libc::pollfd]) -> io::Result<Wanted> {
+        match wanted {
+            [one] if one.fd >= 0 && one.events & !EVENTS == 0 => {
+                Ok(Wanted::One(one.fd, events_of(one.events)))
+            }
+            _ => Several::new(wanted).map(Wanted::Several),
+        }
+    }
+
+    /// Waits; returns `false` if there is no event at the deadline.
+    fn wait(&self, deadline: Option<Instant>) -> io::Result<bool> {
+        match self {
+            Wanted::One(fd, events) => wait(*fd, *events, deadline),
+            Wanted::Several(several) => wait(several.0.as_raw_fd(), Events::READABLE, deadline),
+        }
+    }
+}
+
+/// The events that `events_of` takes.
+const EVENTS: c_short = libc::POLLIN | libc::POLLOUT | libc::POLLPRI | libc::POLLRDHUP;
+
+fn events_of(bits: c_short) -> Events {
+    let all = [
+        Events::READABLE,
+        Events::WRITABLE,
+        Events::PRIORITY,
+        Events::READ_CLOSED,
+    ];
+    let named = all
+        .into_iter()
+        .filter(|event| bits.cast_unsigned() & event.bits() != 0);
+    // Asked for or not, these are reported.
+    named.fold(Events::HANG_UP | Events::ERROR, |all, event| all | event)
+}
+
 /// An epoll instance, in which a thread waits for several descriptors.
-struct Several(OwnedFd);
+pub(crate) struct Several(OwnedFd);
 
 impl Several {
     /// Returns an instance for these descriptors.
@@ -52,12 +96,6 @@ impl Several {
         let epoll = self.0.as_raw_fd();
         // SAFETY: the event lives until the call has returned.
         outcome(unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut event) }).map(drop)
-    }
-}
-
-impl AsRawFd for Several {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
     }
 }
 
@@ -115,9 +153,9 @@ unsafe fn poll(
     // SAFETY: the caller's contract.
     let now = || outcome(unsafe { libc::poll(descriptors, count, 0) });
     let wanted = || match count {
-        0 => Several::new(&[]),
+        0 => Wanted::new(&[]),
         // SAFETY: the caller's contract.
-        _ => Several::new(unsafe { slice::from_raw_parts(descriptors, count as usize) }),
+        _ => Wanted::new(unsafe { slice::from_raw_parts(descriptors, count as usize) }),
     };
     await_some(now, wanted, limit)
 }
@@ -140,10 +178,10 @@ fn time_of(limit: &libc::timespec) -> io::Result<Duration> {
 }
 
 /// Repeats `now`, which looks without waiting, until something is ready or the time is over.
-/// Meanwhile it waits until the descriptor that `wanted` returns is readable.
-pub(crate) fn await_some<T: AsRawFd>(
+/// Meanwhile it waits for what `wanted` returns.
+pub(crate) fn await_some(
     now: impl Fn() -> io::Result<c_int>,
-    wanted: impl Fn() -> io::Result<T>,
+    wanted: impl Fn() -> io::Result<Wanted>,
     limit: Option<Duration>,
 ) -> io::Result<c_int> {
     record::point(|| {
@@ -156,7 +194,7 @@ pub(crate) fn await_some<T: AsRawFd>(
         let deadline = limit.and_then(deadline::after);
         let wanted = wanted()?;
         loop {
-            let is_over = !wait(wanted.as_raw_fd(), Events::READABLE, deadline)?;
+            let is_over = !wanted.wait(deadline)?;
             let ready = now()?;
             if ready > 0 || is_over {
                 return Ok(ready);
@@ -280,7 +318,7 @@ fn select(
     let wanted = sets.map(Set::contents);
     await_some(
         || look(count, sets, wanted),
-        || Several::new(&descriptors(count, wanted)),
+        || Wanted::new(&descriptors(count, wanted)),
         limit,
     )
 }
