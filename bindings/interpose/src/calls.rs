@@ -41,6 +41,18 @@ calls! {
         files::uthread_readv, SYS_readv(fd, vectors, count);
     writev(fd: c_int, vectors: *const libc::iovec, count: c_int) -> isize,
         files::uthread_writev, SYS_writev(fd, vectors, count);
+    pread(fd: c_int, buffer: *mut c_void, length: usize, offset: libc::off_t) -> isize,
+        files::uthread_pread, SYS_pread64(fd, buffer, length, offset);
+    pread64(fd: c_int, buffer: *mut c_void, length: usize, offset: libc::off_t) -> isize,
+        files::uthread_pread, SYS_pread64(fd, buffer, length, offset);
+    pwrite(fd: c_int, buffer: *const c_void, length: usize, offset: libc::off_t) -> isize,
+        files::uthread_pwrite, SYS_pwrite64(fd, buffer, length, offset);
+    pwrite64(fd: c_int, buffer: *const c_void, length: usize, offset: libc::off_t) -> isize,
+        files::uthread_pwrite, SYS_pwrite64(fd, buffer, length, offset);
+    fsync(fd: c_int) -> c_int,
+        files::uthread_fsync, SYS_fsync(fd);
+    fdatasync(fd: c_int) -> c_int,
+        files::uthread_fdatasync, SYS_fdatasync(fd);
     recv(fd: c_int, buffer: *mut c_void, length: usize, flags: c_int) -> isize,
         sockets::uthread_recv, SYS_recvfrom(fd, buffer, length, flags, 0, 0);
     recvfrom(fd: c_int, buffer: *mut c_void, length: usize, flags: c_int, address: *mut libc::sockaddr, address_length: *mut libc::socklen_t) -> isize,
@@ -59,6 +71,8 @@ calls! {
         sockets::uthread_accept4, SYS_accept4(fd, address, address_length, flags);
     connect(fd: c_int, address: *const libc::sockaddr, address_length: libc::socklen_t) -> c_int,
         sockets::uthread_connect, SYS_connect(fd, address, address_length);
+    select(count: c_int, read: *mut libc::fd_set, write: *mut libc::fd_set, except: *mut libc::fd_set, time: *mut libc::timeval) -> c_int,
+        several::uthread_select, SYS_select(count, read, write, except, time);
     epoll_wait(epoll: c_int, events: *mut libc::epoll_event, count: c_int, milliseconds: c_int) -> c_int,
         events_of::uthread_epoll_wait, SYS_epoll_pwait(epoll, events, count, milliseconds, 0, 0);
     waitpid(process: libc::pid_t, status: *mut c_int, options: c_int) -> libc::pid_t,
@@ -106,16 +120,54 @@ pub(crate) unsafe extern "C" fn poll(
         // SAFETY: the contract of the call is the caller's.
         return rule::within(|| unsafe { several::uthread_poll(descriptors, count, milliseconds) });
     }
-    let time = libc::timespec {
+    let limit = (milliseconds >= 0).then(|| libc::timespec {
         tv_sec: c_long::from(milliseconds / 1000),
         tv_nsec: c_long::from(milliseconds % 1000) * 1_000_000,
-    };
-    let limit = if milliseconds < 0 {
-        ptr::null()
-    } else {
-        &raw const time
-    };
-    let words = [descriptors.addr(), count as usize, limit.addr(), 0, 0];
-    // SAFETY: the contract of the call is the caller's; the time lives until the call has returned.
+    });
+    // SAFETY: the contract of the call is the caller's.
+    unsafe { poll_in_kernel(descriptors, count, limit, ptr::null()) }
+}
+
+#[allow(unsafe_code, reason = "a function of the C library")]
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ppoll(
+    descriptors: *mut libc::pollfd,
+    count: libc::nfds_t,
+    time: *const libc::timespec,
+    mask: *const libc::sigset_t,
+) -> c_int {
+    if rule::suspends() {
+        // SAFETY: the contract of the call is the caller's.
+        return rule::within(|| unsafe { several::uthread_ppoll(descriptors, count, time, mask) });
+    }
+    // SAFETY: the contract of the call is the caller's.
+    let limit = unsafe { time.as_ref() }.copied();
+    // SAFETY: the contract of the call is the caller's.
+    unsafe { poll_in_kernel(descriptors, count, limit, mask) }
+}
+
+/// The system call, which changes the time.
+///
+/// # Safety
+///
+/// The contract of `ppoll`.
+#[allow(unsafe_code, reason = "a system call")]
+unsafe fn poll_in_kernel(
+    descriptors: *mut libc::pollfd,
+    count: libc::nfds_t,
+    mut limit: Option<libc::timespec>,
+    mask: *const libc::sigset_t,
+) -> c_int {
+    /// What the kernel takes as a mask.
+    const MASK_BYTES: usize = 8;
+    let limit = limit.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+    let words = [
+        descriptors.addr(),
+        count as usize,
+        limit.addr(),
+        mask.addr(),
+        MASK_BYTES,
+    ];
+    // SAFETY: the caller's contract; the time lives until the call has returned.
     (unsafe { raw::call(libc::SYS_ppoll, words) }) as c_int
 }

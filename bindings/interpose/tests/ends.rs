@@ -4,6 +4,7 @@
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -130,6 +131,24 @@ fn a_caller_that_ignores_cancellation_is_not_unwound() {
         reading.cancel();
         assert_eq!(reading.join().unwrap(), (1000, [7]));
     });
+}
+
+#[test]
+fn files_are_read_and_written_at_offsets() {
+    let test = || {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(b"fiber", 3).unwrap();
+        file.sync_data().unwrap();
+        file.sync_all().unwrap();
+        let mut bytes = [1; 8];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"\0\0\0fiber");
+        assert_eq!(file.read_at(&mut bytes, 8).unwrap(), 0);
+        let null = fs::File::open("/dev/null").unwrap();
+        assert_eq!(number(null.sync_all()), Some(libc::EINVAL));
+    };
+    test();
+    in_fiber(1, test);
 }
 
 #[test]

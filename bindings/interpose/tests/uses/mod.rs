@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::{Arc, Barrier, Condvar, Mutex, PoisonError, RwLock, mpsc};
 use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::{fs, mem, ptr, thread};
 
 use uthread::runtime::{Driver, Runtime};
 
@@ -32,6 +32,8 @@ pub(crate) const USES: &[(&str, fn())] = &[
     ("park", park),
     ("read timeout", read_timeout),
     ("epoll", epoll),
+    ("ppoll", ppoll),
+    ("select", select),
     ("process", process),
 ];
 
@@ -231,6 +233,60 @@ fn epoll() {
         let ready = unsafe { libc::epoll_wait(epoll.as_raw_fd(), &raw mut event, 1, milliseconds) };
         assert_eq!(ready, 0);
         assert!(start.elapsed() >= WAIT);
+    });
+}
+
+/// Waits in each fiber for one of two sockets by a call of C, which returns the number that is ready.
+fn either(wait: impl Fn(&[libc::pollfd; 2]) -> i32 + Sync) {
+    let waiting = Barrier::new(FIBERS);
+    many(|number| {
+        let (first, second) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+        let wanted = [&first, &second].map(|(socket, _)| libc::pollfd {
+            fd: socket.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        waiting.wait();
+        let other = [&first.1, &second.1][number % 2];
+        uthread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(WAIT);
+                (&*other).write_all(&[1]).unwrap();
+            });
+            assert_eq!(wait(&wanted), 1);
+        });
+    });
+}
+
+#[allow(unsafe_code, reason = "a call of C")]
+fn ppoll() {
+    either(|wanted| {
+        let mut wanted = *wanted;
+        // SAFETY: there are two descriptors, no time and no mask.
+        let ready = unsafe { libc::ppoll(wanted.as_mut_ptr(), 2, ptr::null(), ptr::null()) };
+        assert_eq!(
+            wanted
+                .iter()
+                .filter(|one| one.revents == libc::POLLIN)
+                .count(),
+            1
+        );
+        ready
+    });
+}
+
+#[allow(unsafe_code, reason = "a call of C")]
+fn select() {
+    either(|wanted| {
+        // SAFETY: zeros are an empty set.
+        let mut set: libc::fd_set = unsafe { mem::zeroed() };
+        for one in wanted {
+            // SAFETY: the number is less than 1024.
+            unsafe { libc::FD_SET(one.fd, &raw mut set) };
+        }
+        let [write, except] = [ptr::null_mut(); 2];
+        // SAFETY: the set lives during the call.
+        unsafe { libc::select(1024, &raw mut set, write, except, ptr::null_mut()) }
     });
 }
 
