@@ -1,6 +1,7 @@
 //! The command line of `uthread tunnel`.
 
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -23,10 +24,15 @@ Allowed targets:
   it is listed in full, or if the address is in a listed network. Such an address itself must be \
   listed, or be in a listed network.
 
+Users:
+  --users names a file with a line NAME:HASH for each, which \"htpasswd -nB NAME\" makes (bcrypt). \
+  Clients send the password (Basic), so that it should not cross a network that others can read.
+
 Responses:
   400, 408, 414, 431  malformed, late or large request    405  not CONNECT
-  403  the target is not allowed                          502  no address, or not connected
-  503  too many connections, or out of descriptors        504  no answer in time
+  403  the target is not allowed                          407  without the credentials of a user
+  502  no address, or not connected                       504  no answer in time
+  503  too many connections, or out of descriptors
   Proxy-Status (RFC 9209) and the body tell more.
 
 Signals:
@@ -58,6 +64,10 @@ pub(crate) struct TunnelArgs {
     /// Forward every connection to this target, instead of serving CONNECT
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) to: Option<Target>,
+
+    /// Serve only clients with the credentials of a user in this file
+    #[arg(long, value_name = "FILE", conflicts_with = "to")]
+    pub(crate) users: Option<PathBuf>,
 
     /// Address or port to listen on, or unix:PATH; port 0 picks a free port and prints it
     #[arg(

@@ -106,7 +106,8 @@ fn explanation(status: Status) -> &'static str {
         | Status::MovedPermanently
         | Status::NotModified
         | Status::BadGateway
-        | Status::GatewayTimeout => "",
+        | Status::GatewayTimeout
+        | Status::ProxyAuthenticationRequired => "",
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Tunnel;
 use super::record::Record;
 use crate::counters::{Count, Counted, Counter};
+use crate::http::response::Status;
 
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -10,6 +11,7 @@ pub(crate) struct Counters {
     pub(super) refused: Counter,
     established: Counter,
     failed: Counter,
+    unauthorized: Counter,
     bytes_up: Counter,
     bytes_down: Counter,
 }
@@ -22,6 +24,9 @@ impl Counters {
             None => &self.failed,
         };
         outcome.add(1);
+        if record.status == Some(Status::ProxyAuthenticationRequired) {
+            self.unauthorized.add(1);
+        }
         self.bytes_up.add(record.connection.moved.up.get());
         self.bytes_down.add(record.connection.moved.down.get());
     }
@@ -48,6 +53,11 @@ impl Counted for Tunnel {
                 &counters.failed,
                 "failed",
                 "Connections that ended without a tunnel.",
+            ),
+            (
+                &counters.unauthorized,
+                "unauthorized",
+                "Requests without the credentials of a user.",
             ),
             (
                 &counters.bytes_up,

@@ -11,11 +11,15 @@ use crate::http::date;
 use crate::http::response::Status;
 use crate::stream::Stream;
 
+const CHALLENGE: &str = "Proxy-Authenticate: Basic realm=\"uthread\", charset=\"UTF-8\"\r\n";
+
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The request is malformed, too large or late.
     Request(Status),
     NotConnect,
+    /// The credentials of a user are missing or wrong.
+    NoUser,
     NotAllowed,
     TooMany,
     NoAddress(String),
@@ -29,6 +33,7 @@ impl Failure {
         match self {
             Failure::Request(status) => *status,
             Failure::NotConnect => Status::MethodNotAllowed,
+            Failure::NoUser => Status::ProxyAuthenticationRequired,
             Failure::NotAllowed => Status::Forbidden,
             Failure::TooMany => Status::Unavailable,
             Failure::Refused(_, error) if is_shortage(error) => Status::Unavailable,
@@ -41,7 +46,7 @@ impl Failure {
     fn proxy_error(&self) -> &'static str {
         match self {
             Failure::Request(_) | Failure::NotConnect => "http_request_error",
-            Failure::NotAllowed => "http_request_denied",
+            Failure::NoUser | Failure::NotAllowed => "http_request_denied",
             Failure::TooMany => "connection_limit_reached",
             Failure::NoAddress(_) => "dns_error",
             Failure::LookupTimedOut => "dns_timeout",
@@ -57,13 +62,14 @@ impl Failure {
     /// Responds to the client, and waits for a bounded time until it has received the response.
     pub(crate) fn send(&self, client: &Stream) -> io::Result<()> {
         let status = self.status();
-        let allow = match self {
+        let remedy = match self {
             Failure::NotConnect => "Allow: CONNECT\r\n",
+            Failure::NoUser => CHALLENGE,
             _ => "",
         };
         let body = format!("{self}\n");
         let response = format!(
-            "HTTP/1.1 {} {}\r\nDate: {}\r\nServer: uthread\r\n{allow}Proxy-Status: uthread; error={}\r\n\
+            "HTTP/1.1 {} {}\r\nDate: {}\r\nServer: uthread\r\n{remedy}Proxy-Status: uthread; error={}\r\n\
              Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             status.code(),
             status.phrase(),
@@ -92,6 +98,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::Request(status) => f.write_str(status.phrase()),
             Failure::NotConnect => f.write_str("this proxy serves only CONNECT"),
+            Failure::NoUser => f.write_str("the proxy needs the name and password of a user"),
             Failure::NotAllowed => f.write_str("the target is not allowed"),
             Failure::TooMany => f.write_str("too many connections"),
             Failure::NoAddress(error) => write!(f, "the name cannot be resolved: {error}"),

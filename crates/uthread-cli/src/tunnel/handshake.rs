@@ -28,7 +28,9 @@ pub(super) fn establish(
     let mut input = Input::new();
     let requested = match &server.to {
         Some(target) => Ok(target.clone()),
-        None => match timeout(server.header_timeout, || read_request(client, &mut input)) {
+        None => match timeout(server.header_timeout, || {
+            read_request(server, client, &mut input, record)
+        }) {
             Ok(Ok(requested)) => requested,
             // The client wants nothing, as those that check whether the proxy is there.
             Ok(Err(error)) if is_end(&error) && input.unread().is_empty() => return Ok(None),
@@ -65,13 +67,18 @@ pub(super) fn establish(
     }
 }
 
-/// Reads one head.
-fn read_request(client: &Stream, input: &mut Input) -> io::Result<Result<Target, Failure>> {
+/// Reads one head, and checks the credentials in it.
+fn read_request(
+    server: &Tunnel,
+    client: &Stream,
+    input: &mut Input,
+    record: &mut Record<'_>,
+) -> io::Result<Result<Target, Failure>> {
     let head_bytes = match input.receive_head(client)? {
         Ok(head_bytes) => head_bytes,
         Err(status) => return Ok(Err(Failure::Request(status))),
     };
-    let parsed = parse(&input.unread()[..head_bytes]);
+    let parsed = parse(server, &input.unread()[..head_bytes], record);
     input.consume(head_bytes);
     Ok(parsed)
 }
@@ -80,9 +87,14 @@ fn is_end(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::UnexpectedEof
 }
 
-fn parse(head: &[u8]) -> Result<Target, Failure> {
+fn parse(server: &Tunnel, head: &[u8], record: &mut Record<'_>) -> Result<Target, Failure> {
     let mut slots = header_slots();
     let request = request::parse(head, &mut slots).map_err(Failure::Request)?;
+    if let Some(users) = &server.users {
+        let authorization = request.single("proxy-authorization");
+        let user = authorization.and_then(|value| users.check(value));
+        record.user = Some(user.ok_or(Failure::NoUser)?.to_owned());
+    }
     if request.method_name != "CONNECT" {
         return Err(Failure::NotConnect);
     }

@@ -1,8 +1,8 @@
 //! `uthread tunnel`: relays TCP connections, as an HTTP CONNECT proxy (RFC 9110, section 9.3.6) or
 //! to one target.
 //!
-//! A connection has a fiber, which reads the request (`handshake`), resolves and connects
-//! (`connect`, `race`), and relays (`relay`) with a second fiber for the other direction. Other
+//! A connection has a fiber, which reads the request (`handshake`), checks the client's credentials
+//! (`users`), resolves and connects (`connect`, `race`), and relays (`relay`) with a second fiber for the other direction. Other
 //! fibers end what is idle or open for too long (`open`), and serve the counters. Every step is
 //! plain blocking code; its deadline is that of the block around it.
 
@@ -14,6 +14,7 @@ mod open;
 mod race;
 mod record;
 mod relay;
+mod users;
 
 use std::io;
 use std::num::NonZeroU64;
@@ -37,6 +38,7 @@ use counters::Counters;
 use failure::Failure;
 use open::{Connection, Limits};
 use record::Record;
+use users::Users;
 
 /// Descriptors of a connection: the client and the target. Pipes for bulk transfers come on top,
 /// and are not necessary.
@@ -49,6 +51,8 @@ const EXPIRY_STEP: Duration = Duration::from_millis(100);
 struct Tunnel {
     /// The target of every connection; `None` for a proxy.
     to: Option<Target>,
+    /// `None` if clients need no credentials.
+    users: Option<Users>,
     connector: Connector,
     header_timeout: Duration,
     rate_max: Option<NonZeroU64>,
@@ -108,6 +112,7 @@ fn start(args: &TunnelArgs) -> anyhow::Result<(Setup, Arc<Tunnel>)> {
     }
     let server = Arc::new(Tunnel {
         to: args.to.clone(),
+        users: args.users.as_deref().map(Users::read).transpose()?,
         connector: Connector::new(args),
         header_timeout: args.header_timeout,
         rate_max: args.rate,

@@ -16,6 +16,8 @@ use crate::targets::Target;
 #[derive(Debug)]
 pub(crate) struct Record<'a> {
     pub(crate) connection: &'a Connection,
+    /// The user whose credentials were right.
+    pub(crate) user: Option<String>,
     pub(crate) target: Option<Target>,
     pub(crate) address: Option<SocketAddr>,
     /// `None` if the client has not been told one.
@@ -29,6 +31,7 @@ impl<'a> Record<'a> {
     pub(crate) fn new(connection: &'a Connection) -> Record<'a> {
         Record {
             connection,
+            user: None,
             target: None,
             address: None,
             status: None,
@@ -59,6 +62,7 @@ pub(crate) fn cause(error: &io::Error) -> &'static str {
 struct Line<'a> {
     time: String,
     client: String,
+    user: Option<&'a str>,
     target: Option<String>,
     address: Option<SocketAddr>,
     status: Option<u16>,
@@ -75,6 +79,7 @@ pub(crate) fn append(log: &LineLog, record: &Record<'_>) {
     let line = Line {
         time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
         client: connection.client.to_string(),
+        user: record.user.as_deref(),
         target: record.target.as_ref().map(Target::to_string),
         address: record.address,
         status: record.status.map(Status::code),
@@ -102,9 +107,10 @@ fn write_text(bytes: &mut Vec<u8>, line: &Line<'_>) -> io::Result<()> {
         .map_or_else(|| "-".to_owned(), |status| status.to_string());
     write!(
         bytes,
-        "{} {} {} {status} {} up {} down {} in {:.3} s",
+        "{} {} {} {} {status} {} up {} down {} in {:.3} s",
         line.time,
         line.client,
+        line.user.unwrap_or("-"),
         line.target.as_deref().unwrap_or("-"),
         line.end,
         line.bytes_up,

@@ -5,6 +5,7 @@ mod limits;
 mod refusals;
 mod relay;
 mod tls;
+mod users;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
