@@ -83,6 +83,7 @@ pub(crate) fn study(options: &Options, stop: &Arc<AtomicBool>) -> Result<(Study,
         say!("{}", example.text(SUBJECTS));
         study.notes.push(example.finding(SUBJECTS));
         study.plots = scatter.plots(SUBJECTS);
+        study.plots.extend(example.plot(SUBJECTS));
         judge(study)
     });
     Ok((Study::new(plan, SECONDS_EACH, measure), finish))

@@ -1,7 +1,9 @@
 //! One batch to read in full: ten normal requests and then an urgent one, with the times at which
-//! the kernel took them.
+//! the kernel took them, as text and as a plot.
 
 use std::fmt::Write;
+
+use uthread_report::plot::{Curve, Plot, Scale};
 
 use super::tag::{Class, Tag};
 
@@ -40,6 +42,32 @@ impl Example {
             return String::new();
         };
         format!("{} {:<3} {at:>5.0} us", tag.class.name(), tag.sequence + 1)
+    }
+
+    /// Draws the time at which the kernel took each request, of both subjects. The urgent one is the
+    /// last in the program's order. None if there is no example.
+    pub(super) fn plot(&self, names: [&str; 2]) -> Option<Plot> {
+        if self.subjects.iter().any(Vec::is_empty) {
+            return None;
+        }
+        let curve = |(entries, name): (&Vec<(Tag, f64)>, &str)| {
+            let place = |tag: &Tag| f64::from(tag.sequence) + 1.0;
+            Curve {
+                name: name.to_owned(),
+                points: entries.iter().map(|(tag, at)| (*at, place(tag))).collect(),
+            }
+        };
+        let scale = |name: &str| Scale {
+            name: name.to_owned(),
+            is_log: false,
+        };
+        Some(Plot {
+            title: "ten normal requests, then an urgent one".to_owned(),
+            x: scale("time since the kernel took the first, us"),
+            y: scale("place in the program's order, of which 11 is urgent"),
+            is_scatter: true,
+            curves: self.subjects.iter().zip(names).map(curve).collect(),
+        })
     }
 
     /// Says how far ahead of the others the urgent request was taken, of each subject, or why there
@@ -93,6 +121,18 @@ mod tests {
         let finding = example.finding(["a", "b"]);
         let expected = "as number 1 with a, 10 us before the last, and as number 11 with b.";
         assert!(finding.ends_with(expected), "{finding}");
+        let plot = example.plot(["a", "b"]).unwrap();
+        let urgent = |curve: usize| {
+            plot.curves[curve]
+                .points
+                .iter()
+                .find(|(_, place)| *place == 11.0)
+        };
+        assert_eq!(
+            [urgent(0), urgent(1)],
+            [Some(&(0.0, 11.0)), Some(&(10.0, 11.0))]
+        );
         assert_eq!(Example::default().finding(["a", "b"]), SPLIT);
+        assert_eq!(Example::default().plot(["a", "b"]), None);
     }
 }
