@@ -59,6 +59,14 @@ impl Input {
         Ok(count)
     }
 
+    /// Receives once, with as much room as a body is worth if there are no unread bytes.
+    pub(crate) fn receive_body(&mut self, stream: impl Read) -> io::Result<usize> {
+        if self.unread().is_empty() {
+            self.bytes.resize(HEAD_BYTES_MAX, 0);
+        }
+        self.receive(stream)
+    }
+
     /// Consumes an empty line before a request, and returns true if there was one. RFC 9112,
     /// section 2.2, asks servers to ignore it: old clients send it after a body.
     pub(crate) fn skip_empty_line(&mut self) -> bool {

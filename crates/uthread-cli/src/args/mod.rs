@@ -75,7 +75,7 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Run a TCP echo server
     Echo(EchoArgs),
-    /// Relay TCP connections: an HTTP CONNECT proxy, or a forwarder to one target
+    /// Relay TCP connections: an HTTP proxy, or a forwarder to one target
     Tunnel(TunnelArgs),
     /// Generate load on a TCP echo or HTTP server, and check every response
     Load(LoadArgs),

@@ -17,6 +17,7 @@ Examples:
   uthread tunnel --allow '*.example.com:443' --allow 10.0.0.0/8:5432
   uthread tunnel --to db.example.com:5432 --listen 127.0.0.1:5432
   curl --proxy http://127.0.0.1:3128 https://example.com/
+  uthread tunnel --allow '*:80' --allow '*:443'        plain HTTP, too
 
 Allowed targets:
   HOST:PORT, *.DOMAIN:PORT, *:PORT or NETWORK/BITS:PORT, with * for all ports. A name may resolve \
@@ -24,14 +25,18 @@ Allowed targets:
   it is listed in full, or if the address is in a listed network. Such an address itself must be \
   listed, or be in a listed network.
 
+Requests:
+  CONNECT HOST:PORT relays bytes. http:// URLs, whose port is 80 if they name none, are forwarded by \
+  HTTP/1.1, each on a connection of its own, with bodies of any size.
+
 Users:
   --users names a file with a line NAME:HASH for each, which \"htpasswd -nB NAME\" makes (bcrypt). \
   Clients send the password (Basic), so that it should not cross a network that others can read.
 
 Responses:
-  400, 408, 414, 431  malformed, late or large request    405  not CONNECT
-  403  the target is not allowed                          407  without the credentials of a user
-  502  no address, or not connected                       504  no answer in time
+  400, 408, 414, 431  malformed, late or large request    407  without the credentials of a user
+  403  the target is not allowed                          504  no answer in time
+  502  no address, not connected, or a bad response       501  TRACE, or another coding than chunked
   503  too many connections, or out of descriptors
   Proxy-Status (RFC 9209) and the body tell more.
 
@@ -57,11 +62,11 @@ Exit codes:
 #[command(after_help = TUNNEL_NOTES)]
 #[command(group = clap::ArgGroup::new("targets").required(true).args(["allow", "to"]))]
 pub(crate) struct TunnelArgs {
-    /// Target that clients may name in CONNECT; can be repeated
+    /// Target that clients may name; can be repeated
     #[arg(long, value_name = "TARGET")]
     pub(crate) allow: Vec<Rule>,
 
-    /// Forward every connection to this target, instead of serving CONNECT
+    /// Forward every connection to this target, instead of being a proxy
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) to: Option<Target>,
 
@@ -115,7 +120,8 @@ pub(crate) struct TunnelArgs {
     #[arg(long, default_value = "10s", value_parser = positive_duration, value_name = "TIME", help_heading = "Limits")]
     pub(crate) connect_timeout: Duration,
 
-    /// Close a connection in which no byte has moved in either direction for this time
+    /// Close a connection in which no byte has moved in either direction for this time; respond
+    /// 504 if a server takes longer to respond
     #[arg(long, default_value = "5m", value_parser = positive_duration, value_name = "TIME", help_heading = "Limits")]
     pub(crate) idle_timeout: Duration,
 

@@ -7,6 +7,8 @@
 pub(crate) mod request;
 pub(crate) mod response;
 
+pub(crate) mod reply;
+
 pub(crate) mod conditional;
 pub(crate) mod date;
 pub(crate) mod media_type;

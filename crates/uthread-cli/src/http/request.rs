@@ -40,6 +40,13 @@ pub(crate) enum Version {
     Http11,
 }
 
+/// The stated length of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    Bytes(u64),
+    Chunked,
+}
+
 /// One unambiguous request head.
 #[derive(Debug)]
 pub(crate) struct Request<'h, 'b> {
@@ -53,15 +60,23 @@ pub(crate) struct Request<'h, 'b> {
     pub(crate) version: Version,
     /// True if the client may send another request on this connection.
     pub(crate) keep_alive: bool,
-    /// Length of the body that follows the head.
-    pub(crate) body_bytes: u64,
-    headers: &'h [httparse::Header<'b>],
+    /// The body that follows the head.
+    pub(crate) body: Body,
+    pub(crate) headers: &'h [httparse::Header<'b>],
 }
 
 impl<'b> Request<'_, 'b> {
     /// Returns every value of the field `name`, in order.
     pub(crate) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'b [u8]> + 'a {
         values(self.headers, name)
+    }
+
+    /// Returns the length of the body for a server that takes no chunks.
+    pub(crate) fn body_bytes(&self) -> Result<u64, Status> {
+        match self.body {
+            Body::Bytes(bytes) => Ok(bytes),
+            Body::Chunked => Err(Status::LengthRequired),
+        }
     }
 
     /// Returns the value of a field that may occur once; `None` if it occurs twice.
@@ -141,7 +156,7 @@ pub(crate) fn parse<'h, 'b>(
         },
         version,
         keep_alive: keep_alive(headers, version),
-        body_bytes: body_bytes(headers, version)?,
+        body: body_length(headers, version)?.unwrap_or(Body::Bytes(0)),
         headers,
     })
 }
@@ -203,20 +218,26 @@ fn is_host(host: &[u8]) -> bool {
         .all(|byte| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+;=:[]%".contains(byte))
 }
 
-/// Returns the length of the body. Two statements of the length are an error, even if they agree.
-fn body_bytes(headers: &[httparse::Header<'_>], version: Version) -> Result<u64, Status> {
+/// Returns the stated length of a body. Two statements of the length are an error, even if they
+/// agree.
+pub(super) fn body_length(
+    headers: &[httparse::Header<'_>],
+    version: Version,
+) -> Result<Option<Body>, Status> {
     let mut lengths = values(headers, "content-length");
     let mut codings = values(headers, "transfer-encoding");
     match (lengths.next(), codings.next()) {
-        (None, None) => Ok(0),
+        (None, None) => Ok(None),
         (Some(_), Some(_)) => Err(Status::BadRequest),
         (None, Some(_)) if version == Version::Http10 => Err(Status::BadRequest),
         (None, Some(coding)) => match codings.next() {
-            None if coding.eq_ignore_ascii_case(b"chunked") => Err(Status::LengthRequired),
+            None if coding.eq_ignore_ascii_case(b"chunked") => Ok(Some(Body::Chunked)),
             _ => Err(Status::NotImplemented),
         },
         (Some(length), None) => match lengths.next() {
-            None => decimal(length).ok_or(Status::BadRequest),
+            None => decimal(length)
+                .map(|bytes| Some(Body::Bytes(bytes)))
+                .ok_or(Status::BadRequest),
             Some(_) => Err(Status::BadRequest),
         },
     }
@@ -267,7 +288,7 @@ mod tests {
         let request = parse(&head[..length], &mut slots)?;
         Ok((
             request.path_and_query.to_owned(),
-            request.body_bytes,
+            request.body_bytes()?,
             request.keep_alive,
         ))
     }
@@ -480,11 +501,15 @@ mod tests {
                     prop_assert_eq!(head.iter().filter(|&&byte| byte == b'\r').count(),
                         head.iter().filter(|&&byte| byte == b'\n').count());
                     let lengths = request.values("content-length").count();
-                    prop_assert!(lengths <= 1 && request.values("transfer-encoding").next().is_none());
+                    let codings = request.values("transfer-encoding").count();
+                    prop_assert!(lengths + codings <= 1);
+                    prop_assert_eq!(request.body == Body::Chunked, codings == 1);
                     // The pieces also make a length of 55.
                     let stated = request.single("content-length").map(|value| value.trim_ascii());
                     let stated = stated.map_or("0", |value| std::str::from_utf8(value).unwrap());
-                    prop_assert_eq!(Ok(request.body_bytes), stated.parse());
+                    if let Body::Bytes(bytes) = request.body {
+                        prop_assert_eq!(Ok(bytes), stated.parse());
+                    }
                 }
             }
         }

@@ -96,12 +96,14 @@ impl Connection<'_> {
         let log_start = self.server.log.as_ref().and_then(access_log::start_clock);
         let mut slots = request::header_slots();
         let unread = self.input.unread();
-        let request = match request::parse(&unread[..head_bytes], &mut slots) {
-            Ok(request) => request,
+        let parsed = request::parse(&unread[..head_bytes], &mut slots)
+            .and_then(|request| Ok((request.body_bytes()?, request)));
+        let (body_bytes, request) = match parsed {
+            Ok(parsed) => parsed,
             Err(status) => return self.refuse(status),
         };
-        let body_received = request.body_bytes.min((unread.len() - head_bytes) as u64);
-        let body = match self.discard_body(&request, request.body_bytes - body_received) {
+        let body_received = body_bytes.min((unread.len() - head_bytes) as u64);
+        let body = match self.discard_body(&request, body_bytes, body_bytes - body_received) {
             Ok(body) => body,
             Err(NoHead::Ended) => return Next::Close,
             Err(NoHead::Refused(status)) => return self.refuse(status),
@@ -224,8 +226,13 @@ impl Connection<'_> {
     }
 
     /// Reads `missing` bytes of the body and no more, because the next request follows.
-    fn discard_body(&self, request: &Request<'_, '_>, missing: u64) -> Result<BodyFate, NoHead> {
-        if request.body_bytes > BODY_BYTES_MAX {
+    fn discard_body(
+        &self,
+        request: &Request<'_, '_>,
+        body_bytes: u64,
+        missing: u64,
+    ) -> Result<BodyFate, NoHead> {
+        if body_bytes > BODY_BYTES_MAX {
             return Ok(BodyFate::TooLarge);
         }
         if missing == 0 {

@@ -10,6 +10,7 @@ pub(crate) struct Counters {
     pub(super) accepted: Counter,
     pub(super) refused: Counter,
     established: Counter,
+    forwarded: Counter,
     failed: Counter,
     unauthorized: Counter,
     bytes_up: Counter,
@@ -17,18 +18,20 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Counts a connection that has ended.
+    /// Counts a tunnel or a request that has ended.
     pub(crate) fn end(&self, record: &Record<'_>) {
-        let outcome = match record.address {
-            Some(_) => &self.established,
-            None => &self.failed,
+        let outcome = match (&record.address, &record.failure) {
+            (None, _) | (_, Some(_)) => &self.failed,
+            _ if record.path.is_some() => &self.forwarded,
+            _ => &self.established,
         };
         outcome.add(1);
-        if record.status == Some(Status::ProxyAuthenticationRequired) {
+        if record.status == Some(Status::ProxyAuthenticationRequired.code()) {
             self.unauthorized.add(1);
         }
-        self.bytes_up.add(record.connection.moved.up.get());
-        self.bytes_down.add(record.connection.moved.down.get());
+        let (up, down) = record.moved();
+        self.bytes_up.add(up);
+        self.bytes_down.add(down);
     }
 }
 
@@ -50,9 +53,14 @@ impl Counted for Tunnel {
                 "Tunnels that were established and have ended.",
             ),
             (
+                &counters.forwarded,
+                "forwarded",
+                "Plain requests that an origin has responded to.",
+            ),
+            (
                 &counters.failed,
                 "failed",
-                "Connections that ended without a tunnel.",
+                "Connections and requests that ended without a tunnel or a response.",
             ),
             (
                 &counters.unauthorized,
@@ -62,12 +70,12 @@ impl Counted for Tunnel {
             (
                 &counters.bytes_up,
                 "bytes_up",
-                "Bytes from clients, of tunnels that have ended.",
+                "Bytes from clients, of tunnels and requests that have ended.",
             ),
             (
                 &counters.bytes_down,
                 "bytes_down",
-                "Bytes from targets, of tunnels that have ended.",
+                "Bytes from targets, of tunnels and requests that have ended.",
             ),
         ];
         let open = Count::open_connections(self.open.count());

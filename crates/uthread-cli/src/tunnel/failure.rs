@@ -17,7 +17,8 @@ const CHALLENGE: &str = "Proxy-Authenticate: Basic realm=\"uthread\", charset=\"
 pub(crate) enum Failure {
     /// The request is malformed, too large or late.
     Request(Status),
-    NotConnect,
+    /// The request names no host that the proxy could connect to.
+    NoProxyRequest,
     /// The credentials of a user are missing or wrong.
     NoUser,
     NotAllowed,
@@ -26,26 +27,36 @@ pub(crate) enum Failure {
     LookupTimedOut,
     Refused(SocketAddr, io::Error),
     TimedOut(SocketAddr),
+    /// The origin disconnected without a response.
+    NoReply(io::Error),
+    /// The response is malformed, too large or ambiguous.
+    BadReply,
+    ReplyTimedOut,
 }
 
 impl Failure {
     pub(crate) fn status(&self) -> Status {
         match self {
             Failure::Request(status) => *status,
-            Failure::NotConnect => Status::MethodNotAllowed,
+            Failure::NoProxyRequest => Status::BadRequest,
             Failure::NoUser => Status::ProxyAuthenticationRequired,
             Failure::NotAllowed => Status::Forbidden,
             Failure::TooMany => Status::Unavailable,
             Failure::Refused(_, error) if is_shortage(error) => Status::Unavailable,
-            Failure::NoAddress(_) | Failure::Refused(..) => Status::BadGateway,
-            Failure::LookupTimedOut | Failure::TimedOut(_) => Status::GatewayTimeout,
+            Failure::NoAddress(_)
+            | Failure::Refused(..)
+            | Failure::NoReply(_)
+            | Failure::BadReply => Status::BadGateway,
+            Failure::LookupTimedOut | Failure::TimedOut(_) | Failure::ReplyTimedOut => {
+                Status::GatewayTimeout
+            }
         }
     }
 
     /// Returns the error type of RFC 9209, section 2.3.
     fn proxy_error(&self) -> &'static str {
         match self {
-            Failure::Request(_) | Failure::NotConnect => "http_request_error",
+            Failure::Request(_) | Failure::NoProxyRequest => "http_request_error",
             Failure::NoUser | Failure::NotAllowed => "http_request_denied",
             Failure::TooMany => "connection_limit_reached",
             Failure::NoAddress(_) => "dns_error",
@@ -56,26 +67,30 @@ impl Failure {
             }
             Failure::Refused(..) => "destination_ip_unroutable",
             Failure::TimedOut(_) => "connection_timeout",
+            Failure::NoReply(_) => "connection_terminated",
+            Failure::BadReply => "http_protocol_error",
+            Failure::ReplyTimedOut => "http_response_timeout",
         }
     }
 
-    /// Responds to the client, and waits for a bounded time until it has received the response.
-    pub(crate) fn send(&self, client: &Stream) -> io::Result<()> {
+    /// Responds to the client, and waits for a bounded time until it has received the response. One
+    /// to HEAD has no body.
+    pub(crate) fn send(&self, client: &Stream, is_head: bool) -> io::Result<()> {
         let status = self.status();
-        let remedy = match self {
-            Failure::NotConnect => "Allow: CONNECT\r\n",
+        let challenge = match self {
             Failure::NoUser => CHALLENGE,
             _ => "",
         };
         let body = format!("{self}\n");
         let response = format!(
-            "HTTP/1.1 {} {}\r\nDate: {}\r\nServer: uthread\r\n{remedy}Proxy-Status: uthread; error={}\r\n\
-             Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            "HTTP/1.1 {} {}\r\nDate: {}\r\nServer: uthread\r\n{challenge}Proxy-Status: uthread; error={}\r\n\
+             Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
             status.code(),
             status.phrase(),
             String::from_utf8_lossy(&date::now()),
             self.proxy_error(),
             body.len(),
+            if is_head { "" } else { &body },
         );
         client.refuse(response.as_bytes())
     }
@@ -97,7 +112,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Request(status) => f.write_str(status.phrase()),
-            Failure::NotConnect => f.write_str("this proxy serves only CONNECT"),
+            Failure::NoProxyRequest => {
+                f.write_str("this is a proxy, for CONNECT and for http:// URLs")
+            }
             Failure::NoUser => f.write_str("the proxy needs the name and password of a user"),
             Failure::NotAllowed => f.write_str("the target is not allowed"),
             Failure::TooMany => f.write_str("too many connections"),
@@ -105,6 +122,9 @@ impl fmt::Display for Failure {
             Failure::LookupTimedOut => f.write_str("resolving the name timed out"),
             Failure::Refused(address, error) => write!(f, "cannot connect to {address}: {error}"),
             Failure::TimedOut(address) => write!(f, "connecting to {address} timed out"),
+            Failure::NoReply(error) => write!(f, "the server sent no response: {error}"),
+            Failure::BadReply => f.write_str("the server sent a malformed response"),
+            Failure::ReplyTimedOut => f.write_str("the response of the server timed out"),
         }
     }
 }

@@ -6,8 +6,10 @@ use uthread::timeout;
 
 use super::Tunnel;
 use super::failure::Failure;
+use super::forward::forward;
+use super::heads::Forward;
 use super::record::Record;
-use crate::http::request::{self, header_slots};
+use crate::http::request::{self, Request, header_slots};
 use crate::http::response::Status;
 use crate::input::Input;
 use crate::stream::Stream;
@@ -15,56 +17,58 @@ use crate::targets::Target;
 
 const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection Established\r\n\r\n";
 
-/// Connects the client to its target. Returns `None` if there is no tunnel, which the client has
-/// been told.
+/// What a connection does after a request.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// The client has a tunnel to this target.
+    Relay(Stream),
+    /// Another request may follow.
+    Request,
+    End,
+}
+
+/// What a client asks for.
+enum Requested {
+    Tunnel(Target),
+    Forward(Forward),
+}
+
+/// Reads a request, and connects the client to its target, or forwards a plain request. Responds to
+/// the client if that fails.
 ///
 /// Never inlined: a connection that relays does without the kilobytes of these frames.
 #[inline(never)]
 pub(super) fn establish(
     server: &Tunnel,
-    mut client: &Stream,
+    client: &Stream,
+    input: &mut Input,
     record: &mut Record<'_>,
-) -> io::Result<Option<Stream>> {
-    let mut input = Input::new();
+) -> io::Result<Next> {
     let requested = match &server.to {
-        Some(target) => Ok(target.clone()),
+        Some(target) => Ok(Requested::Tunnel(target.clone())),
         None => match timeout(server.header_timeout, || {
-            read_request(server, client, &mut input, record)
+            read_request(server, client, input, record)
         }) {
             Ok(Ok(requested)) => requested,
             // The client wants nothing, as those that check whether the proxy is there.
-            Ok(Err(error)) if is_end(&error) && input.unread().is_empty() => return Ok(None),
+            Ok(Err(error)) if is_end(&error) && input.unread().is_empty() => return Ok(Next::End),
             Ok(Err(error)) if error.kind() != io::ErrorKind::TimedOut => return Err(error),
             Ok(Err(_)) | Err(_) => Err(Failure::Request(Status::RequestTimeout)),
         },
     };
-    let connected = requested.and_then(|requested| {
-        let connected = server.connector.connect(&requested);
-        record.target = Some(requested);
-        connected
-    });
-    match connected {
-        Ok((target, address)) => {
-            record.address = Some(address);
-            target.set_nodelay(true)?;
-            if server.to.is_none() {
-                record.status = Some(Status::Ok);
-                client.write_all(ESTABLISHED)?;
-            }
-            let early = input.unread();
-            (&target).write_all(early)?;
-            record.connection.moved.up.add(early.len() as u64);
-            Ok(Some(Stream::Tcp(target)))
+    let served = match requested {
+        Ok(requested) => serve(server, client, input, requested, record)?,
+        Err(failure) => Err(failure),
+    };
+    served.or_else(|failure| {
+        record.fail(&failure);
+        if server.to.is_none() {
+            let is_head = record.method.as_deref() == Some("HEAD");
+            // An error means that the client has gone.
+            let _ = failure.send(client, is_head);
         }
-        Err(failure) => {
-            record.fail(&failure);
-            if server.to.is_none() {
-                // An error means that the client has gone.
-                let _ = failure.send(client);
-            }
-            Ok(None)
-        }
-    }
+        Ok(Next::End)
+    })
 }
 
 /// Reads one head, and checks the credentials in it.
@@ -73,7 +77,7 @@ fn read_request(
     client: &Stream,
     input: &mut Input,
     record: &mut Record<'_>,
-) -> io::Result<Result<Target, Failure>> {
+) -> io::Result<Result<Requested, Failure>> {
     let head_bytes = match input.receive_head(client)? {
         Ok(head_bytes) => head_bytes,
         Err(status) => return Ok(Err(Failure::Request(status))),
@@ -87,20 +91,80 @@ fn is_end(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::UnexpectedEof
 }
 
-fn parse(server: &Tunnel, head: &[u8], record: &mut Record<'_>) -> Result<Target, Failure> {
+fn parse(server: &Tunnel, head: &[u8], record: &mut Record<'_>) -> Result<Requested, Failure> {
     let mut slots = header_slots();
     let request = request::parse(head, &mut slots).map_err(Failure::Request)?;
+    record.method = Some(request.method_name.to_owned());
     if let Some(users) = &server.users {
         let authorization = request.single("proxy-authorization");
         let user = authorization.and_then(|value| users.check(value));
         record.user = Some(user.ok_or(Failure::NoUser)?.to_owned());
     }
-    if request.method_name != "CONNECT" {
-        return Err(Failure::NotConnect);
+    match request.method_name {
+        "CONNECT" => tunnel_target(&request).map(Requested::Tunnel),
+        _ => Forward::new(&request).map(Requested::Forward),
     }
-    if request.body_bytes > 0 {
+}
+
+fn tunnel_target(request: &Request<'_, '_>) -> Result<Target, Failure> {
+    if request.body_bytes().map_err(Failure::Request)? > 0 {
         return Err(Failure::Request(Status::BadRequest));
     }
     let bad_target = |_| Failure::Request(Status::BadRequest);
     request.target.parse().map_err(bad_target)
+}
+
+/// Connects to the target. Then tells the client of the tunnel, or forwards its request.
+///
+/// # Errors
+///
+/// A failure that the client has not been told, within the result.
+fn serve(
+    server: &Tunnel,
+    mut client: &Stream,
+    input: &mut Input,
+    requested: Requested,
+    record: &mut Record<'_>,
+) -> io::Result<Result<Next, Failure>> {
+    let (Requested::Tunnel(target) | Requested::Forward(Forward { target, .. })) = &requested;
+    record.target = Some(target.clone());
+    let (origin, address) = match server.connector.connect(target) {
+        Ok(connected) => connected,
+        Err(failure) => return Ok(Err(failure)),
+    };
+    record.address = Some(address);
+    origin.set_nodelay(true)?;
+    let origin = Stream::Tcp(origin);
+    let request = match requested {
+        Requested::Forward(request) => request,
+        Requested::Tunnel(_) => {
+            if server.to.is_none() {
+                record.status = Some(Status::Ok.code());
+                client.write_all(ESTABLISHED)?;
+            }
+            let early = input.unread();
+            (&origin).write_all(early)?;
+            let count = early.len();
+            record.connection.moved.up.add(count as u64);
+            // A relay has buffers of its own.
+            input.consume(count);
+            input.release();
+            return Ok(Ok(Next::Relay(origin)));
+        }
+    };
+    record.path = Some(request.path.clone());
+    match forward(server, client, input, &request, &origin, record) {
+        Ok(Ok(true)) => Ok(Ok(Next::Request)),
+        Ok(Ok(false)) => {
+            // The client may be sending right now.
+            client.linger();
+            Ok(Ok(Next::End))
+        }
+        Ok(Err(failure)) => Ok(Err(failure)),
+        Err(error) => {
+            // The client must see that the response is incomplete.
+            let _ = client.reset_on_close();
+            Err(error)
+        }
+    }
 }

@@ -1,15 +1,19 @@
-//! `uthread tunnel`: relays TCP connections, as an HTTP CONNECT proxy (RFC 9110, section 9.3.6) or
+//! `uthread tunnel`: relays TCP connections, as an HTTP proxy (RFC 9110, sections 3.7 and 9.3.6) or
 //! to one target.
 //!
-//! A connection has a fiber, which reads the request (`handshake`), checks the client's credentials
-//! (`users`), resolves and connects (`connect`, `race`), and relays (`relay`) with a second fiber for the other direction. Other
-//! fibers end what is idle or open for too long (`open`), and serve the counters. Every step is
+//! A connection has a fiber, which reads a request (`handshake`), checks the client's credentials
+//! (`users`), resolves and connects (`connect`, `race`), and relays (`relay`) with a second fiber
+//! for the other direction. A plain request is forwarded (`forward`) with a head of its own
+//! (`heads`), and its body is streamed (`body`). Other fibers end what is idle or open for too long (`open`), and serve the counters. Every step is
 //! plain blocking code; its deadline is that of the block around it.
 
+mod body;
 mod connect;
 mod counters;
 mod failure;
+mod forward;
 mod handshake;
+mod heads;
 mod open;
 mod race;
 mod record;
@@ -19,14 +23,15 @@ mod users;
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use uthread::time::interval;
-use uthread::{shield, spawn};
+use uthread::{shield, sleep, spawn, timeout};
 
 use crate::args::TunnelArgs;
 use crate::connections::Connections;
 use crate::exit::Exit;
+use crate::input::Input;
 use crate::line_log::LineLog;
 use crate::listen::raise_descriptor_limit;
 use crate::output::tell;
@@ -36,6 +41,7 @@ use crate::targets::Target;
 use connect::Connector;
 use counters::Counters;
 use failure::Failure;
+use handshake::Next;
 use open::{Connection, Limits};
 use record::Record;
 use users::Users;
@@ -45,6 +51,9 @@ use users::Users;
 const DESCRIPTORS_EACH: u64 = 2;
 /// Interval at which connections are checked for being idle or old.
 const EXPIRY_STEP: Duration = Duration::from_millis(100);
+/// Time for which connections that wait for a request stay open when the program is to end: as
+/// with `serve`, some round trips.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// State shared by all connections.
 #[derive(Debug)]
@@ -55,8 +64,11 @@ struct Tunnel {
     users: Option<Users>,
     connector: Connector,
     header_timeout: Duration,
+    idle_timeout: Duration,
     rate_max: Option<NonZeroU64>,
     open: Arc<Connections<Connection>>,
+    /// Set when the program is to end.
+    draining: AtomicBool,
     counters: Counters,
     log: Option<LineLog>,
 }
@@ -69,7 +81,7 @@ impl Server for Tunnel {
             if self.to.is_none() {
                 // An error means that the client has gone.
                 self.open
-                    .refuse(move || drop(Failure::TooMany.send(&stream)));
+                    .refuse(move || drop(Failure::TooMany.send(&stream, false)));
             }
             return;
         };
@@ -77,6 +89,16 @@ impl Server for Tunnel {
         let server = Arc::clone(self);
         let handle = spawn(move || connection(&server, &stream, &admitted));
         opened.handle.set(handle).expect("set once");
+    }
+
+    /// Requests that are on their way on idle connections are still served.
+    fn drain(self: &Arc<Self>) {
+        self.draining.store(true, Ordering::Relaxed);
+        let open = Arc::clone(&self.open);
+        spawn(move || {
+            sleep(DRAIN_TIME);
+            open::end_waiting(&open);
+        });
     }
 
     fn open_count(&self) -> usize {
@@ -115,8 +137,10 @@ fn start(args: &TunnelArgs) -> anyhow::Result<(Setup, Arc<Tunnel>)> {
         users: args.users.as_deref().map(Users::read).transpose()?,
         connector: Connector::new(args),
         header_timeout: args.header_timeout,
+        idle_timeout: args.idle_timeout,
         rate_max: args.rate,
         open: Connections::new(args.max_connections, args.max_per_client),
+        draining: AtomicBool::new(false),
         counters: Counters::default(),
         log: LineLog::start(args.log)?,
     });
@@ -127,7 +151,7 @@ fn start(args: &TunnelArgs) -> anyhow::Result<(Setup, Arc<Tunnel>)> {
     crate::counters::start(&args.counters, &setup.runtime, &server)?;
     let purpose = match &args.to {
         Some(target) => target.to_string(),
-        None => "CONNECT".to_owned(),
+        None => "HTTP and CONNECT".to_owned(),
     };
     let (addr, summary) = (&setup.listening.addr, setup.summary());
     tell(format_args!(
@@ -136,22 +160,62 @@ fn start(args: &TunnelArgs) -> anyhow::Result<(Setup, Arc<Tunnel>)> {
     Ok((setup, server))
 }
 
-/// Runs one connection from its first byte to its end.
+impl Tunnel {
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the first byte of another request. Returns `false` if there is none.
+    fn await_request(&self, client: &Stream, input: &mut Input, waits: &AtomicBool) -> bool {
+        if !input.unread().is_empty() {
+            return true;
+        }
+        waits.store(true, Ordering::Relaxed);
+        // A drain looks for connections that wait a second after it can be seen here.
+        let is_received = !self.is_draining()
+            && matches!(
+                timeout(self.idle_timeout, || input.receive(client)),
+                Ok(Ok(1..))
+            );
+        waits.store(false, Ordering::Relaxed);
+        is_received
+    }
+}
+
+/// Runs one connection from its first byte to its end: a tunnel, or plain requests.
 fn connection(server: &Tunnel, client: &Stream, connection: &Connection) {
+    let mut input = Input::new();
+    while exchange(server, client, &mut input, connection)
+        && server.await_request(client, &mut input, &connection.waits)
+    {}
+}
+
+/// Runs one tunnel or request. Returns `true` if another request may follow.
+fn exchange(server: &Tunnel, client: &Stream, input: &mut Input, connection: &Connection) -> bool {
     let mut recorded = Recorded {
         server,
         record: Record::new(connection),
     };
     let record = &mut recorded.record;
-    let ended = || connection.ended.get().copied();
-    record.end = match tunnel(server, client, record) {
-        Ok(()) if record.failure.is_some() => "refused",
-        Ok(()) => "closed",
-        Err(error) => ended().unwrap_or_else(|| record::cause(&error)),
+    let next = handshake::establish(server, client, input, record);
+    let outcome = match &next {
+        Ok(Next::Relay(target)) => relay(server, client, target, connection),
+        Ok(Next::Request | Next::End) => Ok(()),
+        Err(error) => Err(io::Error::from(error.kind())),
     };
+    record.end = match &outcome {
+        Ok(()) if record.failure.is_some() => "refused",
+        Ok(()) if record.path.is_some() => "answered",
+        Ok(()) => "closed",
+        Err(error) => {
+            let ended = connection.ended.get().copied();
+            ended.unwrap_or_else(|| record::cause(error))
+        }
+    };
+    matches!(next, Ok(Next::Request))
 }
 
-/// Counts and logs a connection when it ends, also if it is cancelled in a call without an error
+/// Counts and logs a tunnel or request when it ends, also if it is cancelled in a call without an error
 /// value, such as the wait for a name.
 struct Recorded<'a> {
     server: &'a Tunnel,
@@ -173,16 +237,17 @@ impl Drop for Recorded<'_> {
     }
 }
 
-fn tunnel(server: &Tunnel, client: &Stream, record: &mut Record<'_>) -> io::Result<()> {
-    let Some(target) = handshake::establish(server, client, record)? else {
-        return Ok(());
-    };
-    let Connection { relays, moved, .. } = record.connection;
-    relays.store(true, Ordering::Relaxed);
-    let relayed = relay::relay(client, &target, moved, server.rate_max);
+fn relay(
+    server: &Tunnel,
+    client: &Stream,
+    target: &Stream,
+    connection: &Connection,
+) -> io::Result<()> {
+    connection.relays.store(true, Ordering::Relaxed);
+    let relayed = relay::relay(client, target, &connection.moved, server.rate_max);
     if relayed.is_err() {
         // Both ends must see that the stream is incomplete.
-        for stream in [client, &target] {
+        for stream in [client, target] {
             let _ = stream.reset_on_close();
         }
     }

@@ -16,8 +16,10 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) start: Instant,
     pub(crate) moved: Moved,
-    /// Set when the target is connected.
+    /// Set while bytes are relayed.
     pub(crate) relays: AtomicBool,
+    /// Set while it waits for another request.
+    pub(crate) waits: AtomicBool,
     /// Why it was ended by another fiber.
     pub(crate) ended: OnceLock<&'static str>,
     /// Set as soon as the fiber has been spawned.
@@ -34,10 +36,16 @@ impl Connection {
             start,
             moved: Moved::default(),
             relays: AtomicBool::new(false),
+            waits: AtomicBool::new(false),
             ended: OnceLock::new(),
             handle: OnceLock::new(),
             seen: Mutex::new((0, start)),
         }
+    }
+
+    /// Returns the bytes moved in each direction.
+    pub(crate) fn moved(&self) -> (u64, u64) {
+        (self.moved.up.get(), self.moved.down.get())
     }
 
     /// Cancels the fiber of the connection.
@@ -49,10 +57,11 @@ impl Connection {
         }
     }
 
-    /// Returns the time since bytes were last seen to move, or the target was not yet connected.
+    /// Returns the time since bytes were last seen to move, or none were relayed.
     fn idle_time(&self) -> Duration {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = self.moved.up.get() + self.moved.down.get();
+        let (up, down) = self.moved();
+        let bytes = up + down;
         if bytes != seen.0 || !self.relays.load(Ordering::Relaxed) {
             *seen = (bytes, Instant::now());
         }
@@ -88,12 +97,21 @@ impl Limits {
     }
 }
 
-/// Ends all connections, and returns their number.
+/// Ends the connections that wait for another request.
+pub(crate) fn end_waiting(open: &Connections<Connection>) {
+    open.for_each(|connection| {
+        if connection.waits.load(Ordering::Relaxed) {
+            connection.end("shutdown");
+        }
+    });
+}
+
+/// Ends all connections, and returns the number of those that did not only wait for a request.
 pub(crate) fn cut(open: &Connections<Connection>) -> usize {
     let mut count = 0;
     open.for_each(|connection| {
         connection.end("shutdown");
-        count += 1;
+        count += usize::from(!connection.waits.load(Ordering::Relaxed));
     });
     count
 }

@@ -1,28 +1,33 @@
-//! One connection, as the access log and the counters record it.
+//! One tunnel or plain request, as the access log and the counters record it.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use serde::Serialize;
 
 use super::failure::Failure;
 use super::open::Connection;
 use crate::args::LogFormat;
-use crate::http::response::Status;
 use crate::line_log::LineLog;
 use crate::targets::Target;
 
 #[derive(Debug)]
 pub(crate) struct Record<'a> {
     pub(crate) connection: &'a Connection,
+    start: Instant,
+    /// Bytes that the connection had moved before.
+    before: (u64, u64),
     /// The user whose credentials were right.
     pub(crate) user: Option<String>,
+    pub(crate) method: Option<String>,
     pub(crate) target: Option<Target>,
+    /// The path of a plain request.
+    pub(crate) path: Option<String>,
     pub(crate) address: Option<SocketAddr>,
     /// `None` if the client has not been told one.
-    pub(crate) status: Option<Status>,
-    /// Why there was no tunnel.
+    pub(crate) status: Option<u16>,
+    /// Why there was no tunnel, or no response of the origin.
     pub(crate) failure: Option<String>,
     pub(crate) end: &'static str,
 }
@@ -31,8 +36,12 @@ impl<'a> Record<'a> {
     pub(crate) fn new(connection: &'a Connection) -> Record<'a> {
         Record {
             connection,
+            start: Instant::now(),
+            before: connection.moved(),
             user: None,
+            method: None,
             target: None,
+            path: None,
             address: None,
             status: None,
             failure: None,
@@ -41,8 +50,14 @@ impl<'a> Record<'a> {
     }
 
     pub(crate) fn fail(&mut self, failure: &Failure) {
-        self.status = Some(failure.status());
+        self.status = Some(failure.status().code());
         self.failure = Some(failure.to_string());
+    }
+
+    /// Returns the bytes moved for it in each direction.
+    pub(crate) fn moved(&self) -> (u64, u64) {
+        let (up, down) = self.connection.moved();
+        (up - self.before.0, down - self.before.1)
     }
 }
 
@@ -63,7 +78,9 @@ struct Line<'a> {
     time: String,
     client: String,
     user: Option<&'a str>,
+    method: Option<&'a str>,
     target: Option<String>,
+    path: Option<&'a str>,
     address: Option<SocketAddr>,
     status: Option<u16>,
     end: &'a str,
@@ -73,21 +90,23 @@ struct Line<'a> {
     duration_us: u64,
 }
 
-/// Appends the line of a connection that has ended.
+/// Appends the line of a tunnel or request that has ended.
 pub(crate) fn append(log: &LineLog, record: &Record<'_>) {
-    let connection = record.connection;
+    let (bytes_up, bytes_down) = record.moved();
     let line = Line {
         time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
-        client: connection.client.to_string(),
+        client: record.connection.client.to_string(),
         user: record.user.as_deref(),
+        method: record.method.as_deref(),
         target: record.target.as_ref().map(Target::to_string),
+        path: record.path.as_deref(),
         address: record.address,
-        status: record.status.map(Status::code),
+        status: record.status,
         end: record.end,
         failure: record.failure.as_deref(),
-        bytes_up: connection.moved.up.get(),
-        bytes_down: connection.moved.down.get(),
-        duration_us: connection.start.elapsed().as_micros() as u64,
+        bytes_up,
+        bytes_down,
+        duration_us: record.start.elapsed().as_micros() as u64,
     };
     let mut bytes = Vec::new();
     let written = match log.format {
@@ -107,11 +126,13 @@ fn write_text(bytes: &mut Vec<u8>, line: &Line<'_>) -> io::Result<()> {
         .map_or_else(|| "-".to_owned(), |status| status.to_string());
     write!(
         bytes,
-        "{} {} {} {} {status} {} up {} down {} in {:.3} s",
+        "{} {} {} {} {}{} {status} {} up {} down {} in {:.3} s",
         line.time,
         line.client,
         line.user.unwrap_or("-"),
+        line.method.unwrap_or("-"),
         line.target.as_deref().unwrap_or("-"),
+        line.path.unwrap_or(""),
         line.end,
         line.bytes_up,
         line.bytes_down,

@@ -50,48 +50,79 @@ pub(crate) fn relay(
     };
     try_scope(|scope| {
         scope.spawn(|| {
-            one_way(target, client, &moved.down, Pace::new(rate_max))?;
+            one_way(
+                target,
+                client,
+                &moved.down,
+                &mut Pace::new(rate_max),
+                u64::MAX,
+            )?;
             end(target, client)
         });
-        one_way(client, target, &moved.up, Pace::new(rate_max))?;
+        one_way(
+            client,
+            target,
+            &moved.up,
+            &mut Pace::new(rate_max),
+            u64::MAX,
+        )?;
         end(client, target)
     })
 }
 
-/// Relays until the end of `from`.
-fn one_way(mut from: &Stream, mut to: &Stream, moved: &Counter, mut pace: Pace) -> io::Result<()> {
+/// Relays until the end of `from`, at most `bytes_max` bytes. Returns the number of bytes.
+pub(super) fn one_way(
+    mut from: &Stream,
+    mut to: &Stream,
+    moved: &Counter,
+    pace: &mut Pace,
+    bytes_max: u64,
+) -> io::Result<u64> {
     let mut message = [0; MESSAGE_BYTES];
-    loop {
-        let count = from.read(&mut message)?;
+    let mut left = bytes_max;
+    while left > 0 {
+        let most = left.min(MESSAGE_BYTES as u64) as usize;
+        let count = from.read(&mut message[..most])?;
         if count == 0 {
-            return Ok(());
+            break;
         }
         to.write_all(&message[..count])?;
         moved.add(count as u64);
         pace.spend(count as u64);
+        left -= count as u64;
         if count == message.len() {
-            relay_received(from, to, moved, &mut pace)?;
+            left -= relay_received(from, to, moved, pace, left)?;
         }
     }
+    Ok(bytes_max - left)
 }
 
-/// Relays until all that has been received is sent.
-fn relay_received(from: &Stream, to: &Stream, moved: &Counter, pace: &mut Pace) -> io::Result<()> {
+/// Relays until all that has been received is sent, at most `bytes_max` bytes. Returns the number of
+/// bytes.
+fn relay_received(
+    from: &Stream,
+    to: &Stream,
+    moved: &Counter,
+    pace: &mut Pace,
+    bytes_max: u64,
+) -> io::Result<u64> {
+    let mut left = bytes_max;
     loop {
         let received = rustix::io::ioctl_fionread(from)?;
-        let count = match from.splice_to(to, received.min(pace.step_bytes)) {
+        let count = match from.splice_to(to, received.min(pace.step_bytes).min(left)) {
             Ok(count) if count > 0 => count,
             // Without descriptors for a pipe, the bytes go through the buffer.
             Err(error) if !is_shortage(&error) => return Err(error),
-            Ok(_) | Err(_) => return Ok(()),
+            Ok(_) | Err(_) => return Ok(bytes_max - left),
         };
         moved.add(count);
         pace.spend(count);
+        left -= count;
     }
 }
 
 /// Limits the rate of one direction, if it has a limit.
-struct Pace {
+pub(super) struct Pace {
     per_second: Option<NonZeroU64>,
     step_bytes: u64,
     /// When the bytes moved so far are paid for.
@@ -99,7 +130,7 @@ struct Pace {
 }
 
 impl Pace {
-    fn new(per_second: Option<NonZeroU64>) -> Pace {
+    pub(super) fn new(per_second: Option<NonZeroU64>) -> Pace {
         let step_bytes = per_second.map_or(STEP_BYTES, |rate| {
             (rate.get() / STEPS_PER_SECOND).clamp(1, STEP_BYTES)
         });
@@ -112,7 +143,7 @@ impl Pace {
 
     /// Waits for as long as `count` bytes may take. Time in which nothing was moved is not saved
     /// up.
-    fn spend(&mut self, count: u64) {
+    pub(super) fn spend(&mut self, count: u64) {
         if let Some(per_second) = self.per_second {
             let now = Instant::now();
             self.due =

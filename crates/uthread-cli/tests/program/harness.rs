@@ -380,13 +380,19 @@ impl Client {
         response
     }
 
-    /// Reads the head of a response and nothing after it.
-    pub(crate) fn response_head(&mut self) -> Response {
+    /// Reads a head and nothing after it.
+    pub(crate) fn head(&mut self) -> String {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             let count = self.stream.read_line(&mut head).unwrap();
             assert!(count > 0, "the connection ended in a head: {head:?}");
         }
+        head
+    }
+
+    /// Reads the head of a response and nothing after it.
+    pub(crate) fn response_head(&mut self) -> Response {
+        let head = self.head();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         assert!(head.starts_with("HTTP/1.1 "), "{head}");
         Response {

@@ -1,6 +1,8 @@
 //! `uthread tunnel`, one file per theme.
 
 mod drain;
+mod forward;
+mod forward_bad;
 mod limits;
 mod refusals;
 mod relay;

@@ -101,12 +101,16 @@ fn credentials_come_before_all_else() {
         (format!("{denied}\r\n"), 407),
         (format!("{denied}{RIGHT}\r\n"), 403),
         ("GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 407),
-        (format!("GET / HTTP/1.1\r\nHost: a\r\n{RIGHT}\r\n"), 405),
+        (format!("GET / HTTP/1.1\r\nHost: a\r\n{RIGHT}\r\n"), 400),
     ] {
         let mut client = proxy.connect();
         client.send(&request);
         assert_eq!(client.response().status, status, "{request}");
-        let user = if status == 407 { " - - " } else { " ann " };
+        let user = if status == 407 {
+            " 127.0.0.1 - "
+        } else {
+            " 127.0.0.1 ann "
+        };
         let line = proxy.stdout_line();
         assert!(line.contains(user), "{line}");
     }
