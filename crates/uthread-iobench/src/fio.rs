@@ -192,6 +192,7 @@ fn latencies(job: &Value, direction: &str) -> Result<Latencies> {
     Ok(Latencies {
         count: at("total_ios")? as u64,
         mean_us: at("lat_ns/mean")? / 1e3,
+        deviation_us: at("lat_ns/stddev")? / 1e3,
         percentiles_us: PERCENTILES.iter().map(percentile).collect::<Result<_>>()?,
     })
 }
@@ -206,7 +207,7 @@ mod tests {
     fn sample(error: u32) -> String {
         let percentiles = PERCENTILES.map(|percent| format!("\"{percent:.6}\": 250880"));
         let latency = format!(
-            "\"total_ios\": 1000, \"runtime\": 500, \"lat_ns\": {{ \"mean\": 251000.5, \"percentile\": {{ {} }} }}",
+            "\"total_ios\": 1000, \"runtime\": 500, \"lat_ns\": {{ \"mean\": 251000.5, \"stddev\": 2000.0, \"percentile\": {{ {} }} }}",
             percentiles.join(", ")
         );
         format!(
@@ -221,6 +222,7 @@ mod tests {
         let report = parsed(&sample(0), false).unwrap();
         let reads = report.reads.unwrap();
         assert_eq!((reads.count, reads.at(99.0)), (1000, 250.88));
+        assert_eq!((reads.mean_us, reads.deviation_us), (251.0005, 2.0));
         assert_eq!((report.seconds, report.context_switches), (0.5, Some(2.0)));
         let (usr, sys) = (report.usr_us.unwrap(), report.sys_us.unwrap());
         assert!(

@@ -117,6 +117,8 @@ pub struct Latencies {
     pub count: u64,
     /// Mean.
     pub mean_us: f64,
+    /// Standard deviation.
+    pub deviation_us: f64,
     /// In the order of [`PERCENTILES`].
     pub percentiles_us: Vec<f64>,
 }
@@ -143,6 +145,7 @@ impl Latencies {
         (!histogram.is_empty()).then(|| Latencies {
             count: histogram.len(),
             mean_us: histogram.mean() / 1e3,
+            deviation_us: histogram.stdev() / 1e3,
             percentiles_us: PERCENTILES.map(at_us).to_vec(),
         })
     }
@@ -176,6 +179,7 @@ mod tests {
             let latencies = Latencies {
                 count,
                 mean_us: 1.0,
+                deviation_us: 1.0,
                 percentiles_us: PERCENTILES.to_vec(),
             };
             let last = latencies.known().last().map(|(percent, _)| percent);
@@ -208,6 +212,7 @@ mod tests {
         assert!((reads.at(50.0) / 500.0 - 1.0).abs() < 0.01, "{reads:?}");
         assert!((writes.at(99.0) / 1980.0 - 1.0).abs() < 0.01, "{writes:?}");
         assert!((reads.mean_us / 500.5 - 1.0).abs() < 0.01, "{reads:?}");
+        assert!((reads.deviation_us / 288.7 - 1.0).abs() < 0.01, "{reads:?}");
         other.calls = None;
         tally.add(&other);
         assert_eq!(tally.calls, None);

@@ -44,6 +44,7 @@ pub(super) fn metrics(scenario: Scenario) -> Vec<Metric> {
     if scenario.has_rivals() {
         let all = [
             ("lat avg", "usec", Less),
+            ("lat stdev", "usec", Less),
             ("lat p50", "usec", Less),
             ("lat p99", "usec", Less),
             ("lat p99.9", "usec", Less),
@@ -55,6 +56,7 @@ pub(super) fn metrics(scenario: Scenario) -> Vec<Metric> {
         ("IOPS", "", More),
         ("BW", "MiB/s", More),
         ("lat avg", "usec", Less),
+        ("lat stdev", "usec", Less),
         ("lat p50", "usec", Less),
         ("lat p99", "usec", Less),
         ("lat p99.9", "usec", Less),
@@ -120,6 +122,7 @@ pub(super) fn of(scenario: Scenario, report: &Report) -> Vec<f64> {
             };
             vec![
                 reads.as_ref().map(|reads| reads.mean_us),
+                reads.as_ref().map(|reads| reads.deviation_us),
                 at(reads, 50.0),
                 at(reads, 99.0),
                 at(reads, 99.9),
@@ -130,6 +133,7 @@ pub(super) fn of(scenario: Scenario, report: &Report) -> Vec<f64> {
             rate(reads),
             rate(reads).map(|rate| rate * BLOCK_BYTES as f64 / MIB),
             reads.as_ref().map(|reads| reads.mean_us),
+            reads.as_ref().map(|reads| reads.deviation_us),
             at(reads, 50.0),
             at(reads, 99.0),
             at(reads, 99.9),
@@ -173,6 +177,7 @@ mod tests {
             Some(Latencies {
                 count,
                 mean_us: 42.0,
+                deviation_us: 7.0,
                 percentiles_us,
             })
         };
@@ -198,6 +203,10 @@ mod tests {
                 index.map(|index| figures[index])
             };
             if scenario.has_rivals() {
+                assert_eq!(
+                    (figure("lat avg"), figure("lat stdev")),
+                    (Some(42.0), Some(7.0))
+                );
                 assert_eq!(figure("lat p99.9"), Some(99.9));
                 let bytes = [BLOCK_BYTES, CHUNK_BYTES];
                 let rivals = bytes.map(|bytes| Some(50.0 * bytes as f64 / MIB));
@@ -216,6 +225,10 @@ mod tests {
                 }
                 _ => {
                     assert_eq!((figure("IOPS"), figure("BW")), (Some(256.0), Some(1.0)));
+                    assert_eq!(
+                        (figure("lat avg"), figure("lat stdev")),
+                        (Some(42.0), Some(7.0))
+                    );
                     assert_eq!(figure("lat p99.9"), Some(99.9));
                     assert_eq!(figure("calls per I/O"), Some(0.5));
                     assert_eq!(figure("CPU per call"), Some(6.0));

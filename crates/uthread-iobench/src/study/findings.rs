@@ -228,6 +228,7 @@ mod tests {
                 &Latencies {
                     count: 10_000,
                     mean_us: 1.0,
+                    deviation_us: 1.0,
                     percentiles_us,
                 },
             );

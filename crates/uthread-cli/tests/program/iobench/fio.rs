@@ -34,7 +34,7 @@ fn stand_in(body: &str, command: &mut Command) -> TempDir {
     let percentiles = PERCENTILES.map(|percent| format!("\"{percent:.6}\": 250880"));
     let percentiles = percentiles.join(", ");
     let latency = format!(
-        "\"total_ios\": 64, \"runtime\": 5, \"lat_ns\": {{ \"mean\": 2.5, \"percentile\": {{ {percentiles} }} }}"
+        "\"total_ios\": 64, \"runtime\": 5, \"lat_ns\": {{ \"mean\": 2.5, \"stddev\": 0.5, \"percentile\": {{ {percentiles} }} }}"
     );
     let report = format!(
         "{{ \"jobs\": [ {{ \"error\": 0, \"job_runtime\": 5, \"usr_cpu\": 1.0, \"sys_cpu\": 3.0, \"ctx\": 2, \
