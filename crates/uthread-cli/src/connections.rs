@@ -16,17 +16,17 @@ const REFUSALS_MAX: usize = 256;
 
 #[derive(Debug)]
 pub(crate) struct Connections<C> {
-    count_max: NonZeroUsize,
-    per_client_max: Option<NonZeroUsize>,
     open: Mutex<Open<C>>,
     refusals: AtomicUsize,
 }
 
 #[derive(Debug)]
 struct Open<C> {
+    count_max: NonZeroUsize,
+    per_client_max: Option<NonZeroUsize>,
     next_id: u64,
     connections: HashMap<u64, Arc<C>>,
-    /// Number of connections of each client, if that has a limit.
+    /// Number of connections of each client.
     clients: HashMap<Client, usize>,
 }
 
@@ -36,9 +36,9 @@ impl<C: Send + Sync + 'static> Connections<C> {
         per_client_max: Option<NonZeroUsize>,
     ) -> Arc<Connections<C>> {
         Arc::new(Connections {
-            count_max,
-            per_client_max,
             open: Mutex::new(Open {
+                count_max,
+                per_client_max,
                 next_id: 0,
                 connections: HashMap::new(),
                 clients: HashMap::new(),
@@ -47,19 +47,24 @@ impl<C: Send + Sync + 'static> Connections<C> {
         })
     }
 
+    /// Sets the limits for connections that are added from now on.
+    pub(crate) fn set_limits(&self, count_max: NonZeroUsize, per_client_max: Option<NonZeroUsize>) {
+        let mut open = self.lock();
+        open.count_max = count_max;
+        open.per_client_max = per_client_max;
+    }
+
     /// Adds a connection, or returns it if there are too many.
     pub(crate) fn admit(self: &Arc<Self>, client: Client, connection: C) -> Result<Admitted<C>, C> {
         let mut open = self.lock();
-        if open.connections.len() >= self.count_max.get() {
+        let of_client = open.clients.get(&client).copied().unwrap_or_default();
+        let is_enough = |most: NonZeroUsize| of_client >= most.get();
+        if open.connections.len() >= open.count_max.get()
+            || open.per_client_max.is_some_and(is_enough)
+        {
             return Err(connection);
         }
-        if let Some(most) = self.per_client_max {
-            let of_client = open.clients.entry(client).or_default();
-            if *of_client >= most.get() {
-                return Err(connection);
-            }
-            *of_client += 1;
-        }
+        open.clients.insert(client, of_client + 1);
         let id = open.next_id;
         open.next_id += 1;
         let connection = Arc::new(connection);

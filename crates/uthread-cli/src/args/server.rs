@@ -11,7 +11,7 @@ use super::{driver_parser, positive};
 use crate::address::tcp;
 
 /// Options of every server.
-#[derive(Debug, Args)]
+#[derive(Debug, PartialEq, Args)]
 pub(crate) struct ServerArgs {
     /// Share the port with other processes that set this option
     #[arg(long)]
@@ -31,7 +31,7 @@ pub(crate) struct ServerArgs {
 }
 
 /// The option of servers that show counters.
-#[derive(Debug, Args)]
+#[derive(Debug, PartialEq, Args)]
 pub(crate) struct CountersArgs {
     /// Serve counters over HTTP at this address, in the text format of OpenMetrics, for Prometheus
     #[arg(long, value_parser = tcp, value_name = "ADDR:PORT", help_heading = "Log")]

@@ -1,13 +1,16 @@
 //! The command line of `uthread tunnel`.
 
+use std::env;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use anyhow::bail;
+use clap::{Args, Parser};
 
+use super::config;
 use super::server::{CountersArgs, LogFormat, ServerArgs, log_parser};
-use super::{positive, positive_duration};
+use super::{Command, CommandLine, positive, positive_duration};
 use crate::address::Address;
 use crate::targets::{Rule, Target};
 
@@ -29,6 +32,16 @@ Requests:
   CONNECT HOST:PORT relays bytes. http:// URLs, whose port is 80 if they name none, are forwarded by \
   HTTP/1.1, each on a connection of its own, with bodies of any size.
 
+Configuration:
+  --config names a file in TOML with long options:
+    listen = \"0.0.0.0:3128\"      # a text
+    allow = [\"*:80\", \"*:443\"]    # an option that can be repeated
+    max-connections = 10000      # a number
+    verbose = true               # an option without a value
+  --check exits with 0 if the options and their files are valid, and else with a message and 2. \
+  SIGHUP reads the files again, and drops no connection. All settings stay if something is wrong, \
+  or if an option has changed that is not about targets, users or limits: that needs a restart.
+
 Users:
   --users names a file with a line NAME:HASH for each, which \"htpasswd -nB NAME\" makes (bcrypt). \
   Clients send the password (Basic), so that it should not cross a network that others can read.
@@ -41,7 +54,7 @@ Responses:
   Proxy-Status (RFC 9209) and the body tell more.
 
 Signals:
-  SIGTERM or Ctrl-C stops accepting, and lets connections end within --grace. A second signal cuts \
+  SIGHUP reads the files again. SIGTERM or Ctrl-C stops accepting, and lets connections end within --grace. A second signal cuts \
   them immediately.
 
 Unix sockets:
@@ -60,15 +73,22 @@ Exit codes:
 
 #[derive(Debug, Args)]
 #[command(after_help = TUNNEL_NOTES)]
-#[command(group = clap::ArgGroup::new("targets").required(true).args(["allow", "to"]))]
 pub(crate) struct TunnelArgs {
     /// Target that clients may name; can be repeated
-    #[arg(long, value_name = "TARGET")]
+    #[arg(long, value_name = "TARGET", required_unless_present_any = ["to", "config"], conflicts_with = "to")]
     pub(crate) allow: Vec<Rule>,
 
     /// Forward every connection to this target, instead of being a proxy
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) to: Option<Target>,
+
+    /// Read further options from this file; those of the command line win
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Check the options and the files that they name, and exit
+    #[arg(long)]
+    pub(crate) check: bool,
 
     /// Serve only clients with the credentials of a user in this file
     #[arg(long, value_name = "FILE", conflicts_with = "to")]
@@ -136,6 +156,37 @@ pub(crate) struct TunnelArgs {
     /// Let connections end for this time after SIGTERM, then cut them
     #[arg(long, default_value = "30s", value_parser = humantime::parse_duration, value_name = "TIME", help_heading = "Limits")]
     pub(crate) grace: Duration,
+}
+
+impl TunnelArgs {
+    /// Parses the arguments of the program again, with the configuration file if they name one.
+    pub(crate) fn load(&self) -> anyhow::Result<TunnelArgs> {
+        let arguments = Vec::from_iter(env::args_os());
+        let line = match &self.config {
+            Some(path) => config::parse(&arguments, path, &["allow", "to"])?,
+            None => CommandLine::try_parse_from(arguments)?,
+        };
+        match line.command {
+            Command::Tunnel(args) if args.allow.is_empty() && args.to.is_none() => {
+                bail!("there are no targets: set allow or to")
+            }
+            Command::Tunnel(args) => Ok(args),
+            _ => bail!("the first argument is not the subcommand"),
+        }
+    }
+
+    /// Fails if a running program cannot change to other arguments.
+    pub(crate) fn check_change(&self, to: &TunnelArgs) -> anyhow::Result<()> {
+        if (&self.listen, &self.to, &self.server) != (&to.listen, &to.to, &to.server)
+            || (self.log, &self.counters, self.grace) != (to.log, &to.counters, to.grace)
+        {
+            bail!(
+                "a change of listen, to, reuse-port, workers, driver, verbose, log, counters or grace \
+                 needs a restart"
+            );
+        }
+        Ok(())
+    }
 }
 
 /// Parses a number of bytes, with K, M or G for powers of 1024.

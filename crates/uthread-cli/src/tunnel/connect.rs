@@ -14,8 +14,8 @@ use uthread::{spawn, timeout};
 
 use super::failure::Failure;
 use super::race;
-use crate::args::TunnelArgs;
-use crate::targets::{AllowList, Host, Target};
+use super::settings::Settings;
+use crate::targets::{Host, Target};
 
 /// Names to remember: a name and its addresses take less than a KiB.
 const NAMES_MAX: usize = 1024;
@@ -24,13 +24,8 @@ const FAILURE_AGE_MAX: Duration = Duration::from_secs(1);
 
 type Answer = Result<Vec<IpAddr>, String>;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Connector {
-    /// `None` where the target is not the client's choice.
-    allowed: Option<AllowList>,
-    time_max: Duration,
-    /// Time for which a name's addresses are used again.
-    name_age_max: Duration,
     names: Mutex<HashMap<String, Lookup>>,
 }
 
@@ -51,28 +46,23 @@ impl Lookup {
 }
 
 impl Connector {
-    pub(crate) fn new(args: &TunnelArgs) -> Connector {
-        Connector {
-            allowed: args.to.is_none().then(|| AllowList(args.allow.clone())),
-            time_max: args.connect_timeout,
-            name_age_max: args.name_age,
-            names: Mutex::default(),
-        }
-    }
-
     /// Connects to the address of the target that accepts first, within the time for all of it.
-    pub(crate) fn connect(&self, target: &Target) -> Result<(TcpStream, SocketAddr), Failure> {
-        if let Some(allowed) = &self.allowed
+    pub(super) fn connect(
+        &self,
+        settings: &Settings,
+        target: &Target,
+    ) -> Result<(TcpStream, SocketAddr), Failure> {
+        if let Some(allowed) = &settings.allowed
             && !allowed.allows(target)
         {
             return Err(Failure::NotAllowed);
         }
-        let deadline = Instant::now() + self.time_max;
+        let deadline = Instant::now() + settings.connect_timeout;
         let found = match &target.host {
             Host::Address(address) => vec![*address],
-            Host::Name(name) => self.resolve(name)?,
+            Host::Name(name) => self.resolve(settings, name)?,
         };
-        let is_allowed = |&address: &IpAddr| match &self.allowed {
+        let is_allowed = |&address: &IpAddr| match &settings.allowed {
             Some(allowed) => allowed.allows_at(target, address),
             None => true,
         };
@@ -81,24 +71,24 @@ impl Connector {
         race::connect_first(addresses, target.port, time_left)
     }
 
-    fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, Failure> {
-        let answer = self.lookup(name).answer;
-        match timeout(self.time_max, || answer.wait().clone()) {
+    fn resolve(&self, settings: &Settings, name: &str) -> Result<Vec<IpAddr>, Failure> {
+        let answer = self.lookup(settings.name_age_max, name).answer;
+        match timeout(settings.connect_timeout, || answer.wait().clone()) {
             Ok(answer) => answer.map_err(Failure::NoAddress),
             Err(_) => Err(Failure::LookupTimedOut),
         }
     }
 
     /// Returns the lookup of a name, and starts one if there is none in use.
-    fn lookup(&self, name: &str) -> Lookup {
+    fn lookup(&self, age_max: Duration, name: &str) -> Lookup {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lookup) = names.get(name)
-            && lookup.is_usable(self.name_age_max)
+            && lookup.is_usable(age_max)
         {
             return lookup.clone();
         }
         if names.len() >= NAMES_MAX {
-            names.retain(|_, lookup| lookup.is_usable(self.name_age_max));
+            names.retain(|_, lookup| lookup.is_usable(age_max));
         }
         let lookup = Lookup {
             start: Instant::now(),

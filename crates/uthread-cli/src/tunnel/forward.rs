@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::heads::{self, Forward, Framing};
 use super::record::Record;
 use super::relay::Pace;
+use super::settings::Settings;
 use crate::counters::Counter;
 use crate::http::reply;
 use crate::http::request::{Body, Version, header_slots};
@@ -28,6 +29,7 @@ const INTERIMS_MAX: usize = 16;
 /// One request between its two connections.
 struct Exchange<'a> {
     server: &'a Tunnel,
+    settings: &'a Settings,
     client: &'a Stream,
     origin: &'a Stream,
     request: &'a Forward,
@@ -46,6 +48,7 @@ struct Exchange<'a> {
 /// only a part of the response, or has gone.
 pub(super) fn forward(
     server: &Tunnel,
+    settings: &Settings,
     client: &Stream,
     input: &mut Input,
     request: &Forward,
@@ -59,6 +62,7 @@ pub(super) fn forward(
     };
     let exchange = Exchange {
         server,
+        settings,
         client,
         origin,
         request,
@@ -113,7 +117,7 @@ impl Exchange<'_> {
             to: self.origin,
             is_chunked: rest == Body::Chunked,
             moved,
-            pace: Pace::new(self.server.rate_max),
+            pace: Pace::new(self.settings.rate_max),
         };
         let Err(error) = copy(self.client, input, Some(rest), &mut sink) else {
             self.is_sent.store(true, Ordering::Relaxed);
@@ -186,7 +190,7 @@ impl Exchange<'_> {
             to: self.client,
             is_chunked: framing == Framing::Chunks,
             moved: &record.connection.moved.down,
-            pace: Pace::new(self.server.rate_max),
+            pace: Pace::new(self.settings.rate_max),
         };
         record.connection.relays.store(true, Ordering::Relaxed);
         let copied = copy(self.origin, input, length, &mut sink);
@@ -199,7 +203,9 @@ impl Exchange<'_> {
         let sent_bytes = || record.connection.moved.up.get();
         loop {
             let before = sent_bytes();
-            match timeout(self.server.idle_timeout, || input.receive_head(self.origin)) {
+            match timeout(self.settings.idle_timeout, || {
+                input.receive_head(self.origin)
+            }) {
                 Ok(Ok(received)) => return received.map_err(|_| Failure::BadReply),
                 Ok(Err(error)) if error.kind() != io::ErrorKind::TimedOut => {
                     return Err(Failure::NoReply(error));

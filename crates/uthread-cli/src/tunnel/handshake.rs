@@ -9,6 +9,7 @@ use super::failure::Failure;
 use super::forward::forward;
 use super::heads::Forward;
 use super::record::Record;
+use super::settings::Settings;
 use crate::http::request::{self, Request, header_slots};
 use crate::http::response::Status;
 use crate::input::Input;
@@ -44,10 +45,11 @@ pub(super) fn establish(
     input: &mut Input,
     record: &mut Record<'_>,
 ) -> io::Result<Next> {
-    let requested = match &server.to {
+    let settings = server.settings.get();
+    let requested = match &server.args.to {
         Some(target) => Ok(Requested::Tunnel(target.clone())),
-        None => match timeout(server.header_timeout, || {
-            read_request(server, client, input, record)
+        None => match timeout(settings.header_timeout, || {
+            read_request(&settings, client, input, record)
         }) {
             Ok(Ok(requested)) => requested,
             // The client wants nothing, as those that check whether the proxy is there.
@@ -57,12 +59,12 @@ pub(super) fn establish(
         },
     };
     let served = match requested {
-        Ok(requested) => serve(server, client, input, requested, record)?,
+        Ok(requested) => serve(server, &settings, client, input, requested, record)?,
         Err(failure) => Err(failure),
     };
     served.or_else(|failure| {
         record.fail(&failure);
-        if server.to.is_none() {
+        if server.args.to.is_none() {
             let is_head = record.method.as_deref() == Some("HEAD");
             // An error means that the client has gone.
             let _ = failure.send(client, is_head);
@@ -73,7 +75,7 @@ pub(super) fn establish(
 
 /// Reads one head, and checks the credentials in it.
 fn read_request(
-    server: &Tunnel,
+    settings: &Settings,
     client: &Stream,
     input: &mut Input,
     record: &mut Record<'_>,
@@ -82,7 +84,7 @@ fn read_request(
         Ok(head_bytes) => head_bytes,
         Err(status) => return Ok(Err(Failure::Request(status))),
     };
-    let parsed = parse(server, &input.unread()[..head_bytes], record);
+    let parsed = parse(settings, &input.unread()[..head_bytes], record);
     input.consume(head_bytes);
     Ok(parsed)
 }
@@ -91,11 +93,11 @@ fn is_end(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::UnexpectedEof
 }
 
-fn parse(server: &Tunnel, head: &[u8], record: &mut Record<'_>) -> Result<Requested, Failure> {
+fn parse(settings: &Settings, head: &[u8], record: &mut Record<'_>) -> Result<Requested, Failure> {
     let mut slots = header_slots();
     let request = request::parse(head, &mut slots).map_err(Failure::Request)?;
     record.method = Some(request.method_name.to_owned());
-    if let Some(users) = &server.users {
+    if let Some(users) = &settings.users {
         let authorization = request.single("proxy-authorization");
         let user = authorization.and_then(|value| users.check(value));
         record.user = Some(user.ok_or(Failure::NoUser)?.to_owned());
@@ -121,6 +123,7 @@ fn tunnel_target(request: &Request<'_, '_>) -> Result<Target, Failure> {
 /// A failure that the client has not been told, within the result.
 fn serve(
     server: &Tunnel,
+    settings: &Settings,
     mut client: &Stream,
     input: &mut Input,
     requested: Requested,
@@ -128,7 +131,7 @@ fn serve(
 ) -> io::Result<Result<Next, Failure>> {
     let (Requested::Tunnel(target) | Requested::Forward(Forward { target, .. })) = &requested;
     record.target = Some(target.clone());
-    let (origin, address) = match server.connector.connect(target) {
+    let (origin, address) = match server.connector.connect(settings, target) {
         Ok(connected) => connected,
         Err(failure) => return Ok(Err(failure)),
     };
@@ -138,7 +141,7 @@ fn serve(
     let request = match requested {
         Requested::Forward(request) => request,
         Requested::Tunnel(_) => {
-            if server.to.is_none() {
+            if server.args.to.is_none() {
                 record.status = Some(Status::Ok.code());
                 client.write_all(ESTABLISHED)?;
             }
@@ -153,7 +156,7 @@ fn serve(
         }
     };
     record.path = Some(request.path.clone());
-    match forward(server, client, input, &request, &origin, record) {
+    match forward(server, settings, client, input, &request, &origin, record) {
         Ok(Ok(true)) => Ok(Ok(Next::Request)),
         Ok(Ok(false)) => {
             // The client may be sending right now.

@@ -4,8 +4,9 @@
 //! A connection has a fiber, which reads a request (`handshake`), checks the client's credentials
 //! (`users`), resolves and connects (`connect`, `race`), and relays (`relay`) with a second fiber
 //! for the other direction. A plain request is forwarded (`forward`) with a head of its own
-//! (`heads`), and its body is streamed (`body`). Other fibers end what is idle or open for too long (`open`), and serve the counters. Every step is
-//! plain blocking code; its deadline is that of the block around it.
+//! (`heads`), and its body is streamed (`body`). Other fibers end what is idle or
+//! open for too long (`open`), read the settings again (`settings`), and serve the counters. Every
+//! step is plain blocking code; its deadline is that of the block around it.
 
 mod body;
 mod connect;
@@ -18,15 +19,18 @@ mod open;
 mod race;
 mod record;
 mod relay;
+mod settings;
 mod users;
 
 use std::io;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use uthread::signal::{Signal, Signals};
 use uthread::time::interval;
 use uthread::{shield, sleep, spawn, timeout};
+
+use anyhow::Context;
 
 use crate::args::TunnelArgs;
 use crate::connections::Connections;
@@ -37,14 +41,13 @@ use crate::listen::raise_descriptor_limit;
 use crate::output::tell;
 use crate::server::{self, Server, Setup};
 use crate::stream::{Client, Listener, Stream};
-use crate::targets::Target;
 use connect::Connector;
 use counters::Counters;
 use failure::Failure;
 use handshake::Next;
-use open::{Connection, Limits};
+use open::Connection;
 use record::Record;
-use users::Users;
+use settings::{Current, Settings};
 
 /// Descriptors of a connection: the client and the target. Pipes for bulk transfers come on top,
 /// and are not necessary.
@@ -58,14 +61,10 @@ const DRAIN_TIME: Duration = Duration::from_secs(1);
 /// State shared by all connections.
 #[derive(Debug)]
 struct Tunnel {
-    /// The target of every connection; `None` for a proxy.
-    to: Option<Target>,
-    /// `None` if clients need no credentials.
-    users: Option<Users>,
+    /// The arguments that the program has started with.
+    args: TunnelArgs,
+    settings: Current,
     connector: Connector,
-    header_timeout: Duration,
-    idle_timeout: Duration,
-    rate_max: Option<NonZeroU64>,
     open: Arc<Connections<Connection>>,
     /// Set when the program is to end.
     draining: AtomicBool,
@@ -78,7 +77,7 @@ impl Server for Tunnel {
         self.counters.accepted.add(1);
         let Ok(admitted) = self.open.admit(client, Connection::new(client)) else {
             self.counters.refused.add(1);
-            if self.to.is_none() {
+            if self.args.to.is_none() {
                 // An error means that the client has gone.
                 self.open
                     .refuse(move || drop(Failure::TooMany.send(&stream, false)));
@@ -121,33 +120,53 @@ impl Server for Tunnel {
 }
 
 pub(crate) fn run(args: &TunnelArgs) -> Exit {
-    server::run(start(args), args.grace)
+    let loaded = args
+        .load()
+        .and_then(|args| Ok((Settings::load(&args)?, args)));
+    match loaded {
+        Ok(_) if args.check => {
+            tell("the options and their files are valid");
+            Exit::Done
+        }
+        Ok((settings, args)) => {
+            let grace = args.grace;
+            server::run(start(args, settings), grace)
+        }
+        Err(error) => {
+            tell(format_args!("{error:#}"));
+            Exit::CouldNotStart
+        }
+    }
 }
 
 /// Prepares everything that can fail because of wrong arguments or settings, before the first
 /// connection.
-fn start(args: &TunnelArgs) -> anyhow::Result<(Setup, Arc<Tunnel>)> {
+fn start(args: TunnelArgs, settings: Settings) -> anyhow::Result<(Setup, Arc<Tunnel>)> {
     let setup = Setup::new(&args.listen, &args.server, args.counters.is_enabled())?;
     // Accepted sockets inherit it (tcp(7)).
     if let Listener::Tcp(listener) = &setup.listening.listener {
         rustix::net::sockopt::set_tcp_nodelay(listener, true)?;
     }
     let server = Arc::new(Tunnel {
-        to: args.to.clone(),
-        users: args.users.as_deref().map(Users::read).transpose()?,
-        connector: Connector::new(args),
-        header_timeout: args.header_timeout,
-        idle_timeout: args.idle_timeout,
-        rate_max: args.rate,
+        settings: Current::new(settings),
+        connector: Connector::default(),
         open: Connections::new(args.max_connections, args.max_per_client),
         draining: AtomicBool::new(false),
         counters: Counters::default(),
         log: LineLog::start(args.log)?,
+        args,
     });
+    let args = &server.args;
     raise_descriptor_limit(args.max_connections, DESCRIPTORS_EACH);
-    let (limits, open) = (Limits::new(args), Arc::clone(&server.open));
-    let expiry = move || interval(EXPIRY_STEP).for_each(|_| limits.expire(&open));
-    setup.runtime.spawn(expiry);
+    let expiring = Arc::clone(&server);
+    setup.runtime.spawn(move || {
+        interval(EXPIRY_STEP).for_each(|_| open::expire(&expiring.open, &expiring.settings.get()))
+    });
+    let hang_ups = Signals::new([Signal::HUP]).context("cannot watch for SIGHUP")?;
+    let reloading = Arc::clone(&server);
+    setup
+        .runtime
+        .spawn(move || hang_ups.for_each(|_| reloading.reload()));
     crate::counters::start(&args.counters, &setup.runtime, &server)?;
     let purpose = match &args.to {
         Some(target) => target.to_string(),
@@ -161,6 +180,24 @@ fn start(args: &TunnelArgs) -> anyhow::Result<(Setup, Arc<Tunnel>)> {
 }
 
 impl Tunnel {
+    /// Reads the configuration and its files again. If that fails, all settings stay.
+    fn reload(&self) {
+        let reloaded = self.args.load().and_then(|args| {
+            self.args.check_change(&args)?;
+            self.settings.set(Settings::load(&args)?);
+            Ok(args)
+        });
+        match reloaded {
+            Ok(args) => {
+                self.open
+                    .set_limits(args.max_connections, args.max_per_client);
+                raise_descriptor_limit(args.max_connections, DESCRIPTORS_EACH);
+                tell("reloaded the settings");
+            }
+            Err(error) => tell(format_args!("kept the settings: {error:#}")),
+        }
+    }
+
     fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
@@ -170,13 +207,11 @@ impl Tunnel {
         if !input.unread().is_empty() {
             return true;
         }
+        let idle_timeout = self.settings.get().idle_timeout;
         waits.store(true, Ordering::Relaxed);
         // A drain looks for connections that wait a second after it can be seen here.
         let is_received = !self.is_draining()
-            && matches!(
-                timeout(self.idle_timeout, || input.receive(client)),
-                Ok(Ok(1..))
-            );
+            && matches!(timeout(idle_timeout, || input.receive(client)), Ok(Ok(1..)));
         waits.store(false, Ordering::Relaxed);
         is_received
     }
@@ -244,7 +279,8 @@ fn relay(
     connection: &Connection,
 ) -> io::Result<()> {
     connection.relays.store(true, Ordering::Relaxed);
-    let relayed = relay::relay(client, target, &connection.moved, server.rate_max);
+    let rate_max = server.settings.get().rate_max;
+    let relayed = relay::relay(client, target, &connection.moved, rate_max);
     if relayed.is_err() {
         // Both ends must see that the stream is incomplete.
         for stream in [client, target] {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use uthread::JoinHandle;
 
 use super::relay::Moved;
-use crate::args::TunnelArgs;
+use super::settings::Settings;
 use crate::connections::Connections;
 use crate::stream::Client;
 
@@ -69,32 +69,16 @@ impl Connection {
     }
 }
 
-/// Limits of the time of a connection.
-#[derive(Debug)]
-pub(crate) struct Limits {
-    idle_time_max: Duration,
-    lifetime_max: Option<Duration>,
-}
-
-impl Limits {
-    pub(crate) fn new(args: &TunnelArgs) -> Limits {
-        Limits {
-            idle_time_max: args.idle_timeout,
-            lifetime_max: args.lifetime,
+/// Ends connections that are idle or open for too long.
+pub(super) fn expire(open: &Connections<Connection>, settings: &Settings) {
+    open.for_each(|connection| {
+        let is_old = |most| connection.start.elapsed() >= most;
+        if connection.idle_time() >= settings.idle_timeout {
+            connection.end("idle");
+        } else if settings.lifetime_max.is_some_and(is_old) {
+            connection.end("lifetime");
         }
-    }
-
-    /// Ends connections that are idle or open for too long.
-    pub(crate) fn expire(&self, open: &Connections<Connection>) {
-        open.for_each(|connection| {
-            let is_old = |most| connection.start.elapsed() >= most;
-            if connection.idle_time() >= self.idle_time_max {
-                connection.end("idle");
-            } else if self.lifetime_max.is_some_and(is_old) {
-                connection.end("lifetime");
-            }
-        });
-    }
+    });
 }
 
 /// Ends the connections that wait for another request.

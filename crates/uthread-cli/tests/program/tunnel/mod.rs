@@ -1,5 +1,6 @@
 //! `uthread tunnel`, one file per theme.
 
+mod config;
 mod drain;
 mod forward;
 mod forward_bad;

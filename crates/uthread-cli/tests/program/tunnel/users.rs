@@ -9,9 +9,10 @@ use super::Target;
 use crate::harness::{Client, Response, command};
 
 /// The password of `ann` is "secret".
-const USERS: &str = "# users\nann:$2y$04$0nPVL9NnDoTTZH/ctdMUqOOJlmMlj/z2mpVI.6Fggee.y6fKWoLKy\n";
+pub(super) const USERS: &str =
+    "# users\nann:$2y$04$0nPVL9NnDoTTZH/ctdMUqOOJlmMlj/z2mpVI.6Fggee.y6fKWoLKy\n";
 /// `ann:secret`
-const RIGHT: &str = "Proxy-Authorization: Basic YW5uOnNlY3JldA==\r\n";
+pub(super) const RIGHT: &str = "Proxy-Authorization: Basic YW5uOnNlY3JldA==\r\n";
 /// `ann:wrong`
 const WRONG: &str = "Proxy-Authorization: Basic YW5uOndyb25n\r\n";
 
