@@ -24,6 +24,7 @@ mod socket_file;
 mod stop;
 mod stream;
 mod targets;
+mod tls;
 
 mod audit;
 mod completions;

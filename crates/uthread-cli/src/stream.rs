@@ -1,15 +1,20 @@
 //! Connections and listeners by TCP and by Unix sockets, with the methods that servers need of
-//! both.
+//! both, and connections by TLS.
 
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::Duration;
 use uthread::fs::File;
 use uthread::io::splice;
 use uthread::net::{Shutdown, TcpListener, TcpStream, UnixListener, UnixStream};
 use uthread::timeout;
+
+use rustls::ServerConfig;
+
+use crate::tls::TlsStream;
 
 /// A refusal fits the empty send buffer of a new connection, so only a broken client reaches this
 /// timeout.
@@ -70,14 +75,36 @@ impl fmt::Display for Client {
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// TLS on one of the others.
+    Tls(Box<TlsStream<Stream>>),
 }
 
 impl Stream {
+    /// Returns the stream with TLS, whose handshake begins with the first bytes.
+    pub(crate) fn with_tls(self, config: &Arc<ServerConfig>) -> io::Result<Stream> {
+        let stream = TlsStream::new(Arc::clone(config), self)?;
+        Ok(Stream::Tls(Box::new(stream)))
+    }
+
+    /// Completes the handshake of TLS, if there is one.
+    pub(crate) fn handshake(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => Ok(()),
+            Stream::Tls(stream) => stream.handshake(),
+        }
+    }
+
+    /// Returns `true` if the bytes of the socket are those of the stream.
+    pub(crate) fn is_plain(&self) -> bool {
+        !matches!(self, Stream::Tls(_))
+    }
+
     /// Sends small messages immediately, which a Unix socket does anyway.
     pub(crate) fn set_nodelay(&self) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.set_nodelay(true),
             Stream::Unix(_) => Ok(()),
+            Stream::Tls(stream) => stream.stream().set_nodelay(),
         }
     }
 
@@ -87,6 +114,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.set_linger(Some(Duration::ZERO)),
             Stream::Unix(_) => Ok(()),
+            Stream::Tls(stream) => stream.stream().reset_on_close(),
         }
     }
 
@@ -94,6 +122,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.set_read_timeout(timeout),
             Stream::Unix(stream) => stream.set_read_timeout(timeout),
+            Stream::Tls(stream) => stream.stream().set_read_timeout(timeout),
         }
     }
 
@@ -101,6 +130,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.set_write_timeout(timeout),
             Stream::Unix(stream) => stream.set_write_timeout(timeout),
+            Stream::Tls(stream) => stream.stream().set_write_timeout(timeout),
         }
     }
 
@@ -108,6 +138,13 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.shutdown(how),
             Stream::Unix(stream) => stream.shutdown(how),
+            Stream::Tls(stream) => {
+                // The client must see that this is the end, and not a part that is missing.
+                if how != Shutdown::Read {
+                    stream.close()?;
+                }
+                stream.stream().shutdown(how)
+            }
         }
     }
 
@@ -140,6 +177,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.peek(buffer),
             Stream::Unix(stream) => stream.peek(buffer),
+            Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -148,6 +186,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.peer_addr().map(drop),
             Stream::Unix(stream) => stream.peer_addr().map(drop),
+            Stream::Tls(stream) => stream.stream().check_connected(),
         }
     }
 
@@ -155,6 +194,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.send_file(file, offset, length),
             Stream::Unix(stream) => stream.send_file(file, offset, length),
+            Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -166,6 +206,7 @@ impl Stream {
             (Stream::Tcp(from), Stream::Unix(to)) => splice(from, to, most),
             (Stream::Unix(from), Stream::Tcp(to)) => splice(from, to, most),
             (Stream::Unix(from), Stream::Unix(to)) => splice(from, to, most),
+            (Stream::Tls(_), _) | (_, Stream::Tls(_)) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 }
@@ -175,6 +216,7 @@ impl Read for &Stream {
         match self {
             Stream::Tcp(stream) => (&*stream).read(buffer),
             Stream::Unix(stream) => (&*stream).read(buffer),
+            Stream::Tls(stream) => stream.read(buffer),
         }
     }
 }
@@ -184,14 +226,22 @@ impl Write for &Stream {
         match self {
             Stream::Tcp(stream) => (&*stream).write(buffer),
             Stream::Unix(stream) => (&*stream).write(buffer),
+            Stream::Tls(stream) => stream.write(buffer),
         }
     }
 
     // The streams send all of it in one operation, which a loop over `write` would not.
-    fn write_all(&mut self, buffer: &[u8]) -> io::Result<()> {
+    fn write_all(&mut self, mut buffer: &[u8]) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => (&*stream).write_all(buffer),
             Stream::Unix(stream) => (&*stream).write_all(buffer),
+            Stream::Tls(stream) => {
+                while !buffer.is_empty() {
+                    let count = stream.write(buffer)?;
+                    buffer = &buffer[count..];
+                }
+                Ok(())
+            }
         }
     }
 
@@ -205,6 +255,7 @@ impl AsFd for Stream {
         match self {
             Stream::Tcp(stream) => stream.as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tls(stream) => stream.stream().as_fd(),
         }
     }
 }

@@ -20,6 +20,8 @@ Examples:
   uthread tunnel --allow '*.example.com:443' --allow 10.0.0.0/8:5432
   uthread tunnel --to db.example.com:5432 --listen 127.0.0.1:5432
   curl --proxy http://127.0.0.1:3128 https://example.com/
+  uthread tunnel --allow '*:443' --tls-certificate cert.pem --tls-key key.pem
+  curl --proxy https://proxy.example.com:3128 https://example.com/
   uthread tunnel --allow '*:80' --allow '*:443'        plain HTTP, too
 
 Allowed targets:
@@ -40,11 +42,11 @@ Configuration:
     verbose = true               # an option without a value
   --check exits with 0 if the options and their files are valid, and else with a message and 2. \
   SIGHUP reads the files again, and drops no connection. All settings stay if something is wrong, \
-  or if an option has changed that is not about targets, users or limits: that needs a restart.
+  or if an option has changed that is not about targets, users, certificates or limits: that needs a restart.
 
 Users:
   --users names a file with a line NAME:HASH for each, which \"htpasswd -nB NAME\" makes (bcrypt). \
-  Clients send the password (Basic), so that it should not cross a network that others can read.
+  Clients send the password itself (Basic): use TLS where others can read the network.
 
 Responses:
   400, 408, 414, 431  malformed, late or large request    407  without the credentials of a user
@@ -94,6 +96,19 @@ pub(crate) struct TunnelArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "to")]
     pub(crate) users: Option<PathBuf>,
 
+    /// Certificate for TLS with clients, and those of its issuers, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "TLS")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+
+    /// Private key of the certificate, as PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_certificate",
+        help_heading = "TLS"
+    )]
+    pub(crate) tls_key: Option<PathBuf>,
+
     /// Address or port to listen on, or unix:PATH; port 0 picks a free port and prints it
     #[arg(
         long,
@@ -132,7 +147,7 @@ pub(crate) struct TunnelArgs {
     #[arg(long, value_parser = byte_count, value_name = "BYTES", help_heading = "Limits")]
     pub(crate) rate: Option<NonZeroU64>,
 
-    /// Respond 408 if a request takes longer than this
+    /// Respond 408 if a request, with the handshake of TLS, takes longer than this
     #[arg(long, default_value = "10s", value_parser = positive_duration, value_name = "TIME", help_heading = "Limits")]
     pub(crate) header_timeout: Duration,
 

@@ -15,6 +15,8 @@ const CHALLENGE: &str = "Proxy-Authenticate: Basic realm=\"uthread\", charset=\"
 
 #[derive(Debug)]
 pub(crate) enum Failure {
+    /// The handshake of TLS, so that the client cannot be told.
+    Handshake(io::Error),
     /// The request is malformed, too large or late.
     Request(Status),
     /// The request names no host that the proxy could connect to.
@@ -38,7 +40,7 @@ impl Failure {
     pub(crate) fn status(&self) -> Status {
         match self {
             Failure::Request(status) => *status,
-            Failure::NoProxyRequest => Status::BadRequest,
+            Failure::Handshake(_) | Failure::NoProxyRequest => Status::BadRequest,
             Failure::NoUser => Status::ProxyAuthenticationRequired,
             Failure::NotAllowed => Status::Forbidden,
             Failure::TooMany => Status::Unavailable,
@@ -56,6 +58,7 @@ impl Failure {
     /// Returns the error type of RFC 9209, section 2.3.
     fn proxy_error(&self) -> &'static str {
         match self {
+            Failure::Handshake(_) => "tls_protocol_error",
             Failure::Request(_) | Failure::NoProxyRequest => "http_request_error",
             Failure::NoUser | Failure::NotAllowed => "http_request_denied",
             Failure::TooMany => "connection_limit_reached",
@@ -111,6 +114,7 @@ pub(crate) fn is_shortage(error: &io::Error) -> bool {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Failure::Handshake(error) => write!(f, "the TLS handshake failed: {error}"),
             Failure::Request(status) => f.write_str(status.phrase()),
             Failure::NoProxyRequest => {
                 f.write_str("this is a proxy, for CONNECT and for http:// URLs")

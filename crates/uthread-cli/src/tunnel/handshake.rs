@@ -46,17 +46,24 @@ pub(super) fn establish(
     record: &mut Record<'_>,
 ) -> io::Result<Next> {
     let settings = server.settings.get();
-    let requested = match &server.args.to {
-        Some(target) => Ok(Requested::Tunnel(target.clone())),
-        None => match timeout(settings.header_timeout, || {
-            read_request(&settings, client, input, record)
-        }) {
-            Ok(Ok(requested)) => requested,
-            // The client wants nothing, as those that check whether the proxy is there.
-            Ok(Err(error)) if is_end(&error) && input.unread().is_empty() => return Ok(Next::End),
-            Ok(Err(error)) if error.kind() != io::ErrorKind::TimedOut => return Err(error),
-            Ok(Err(_)) | Err(_) => Err(Failure::Request(Status::RequestTimeout)),
-        },
+    let read = timeout(settings.header_timeout, || {
+        match client.handshake() {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Ok(Err(Failure::Handshake(error)));
+            }
+            completed => completed?,
+        }
+        match &server.args.to {
+            Some(target) => Ok(Ok(Requested::Tunnel(target.clone()))),
+            None => read_request(&settings, client, input, record),
+        }
+    });
+    let requested = match read {
+        Ok(Ok(requested)) => requested,
+        // The client wants nothing, as those that check whether the proxy is there.
+        Ok(Err(error)) if is_end(&error) && input.unread().is_empty() => return Ok(Next::End),
+        Ok(Err(error)) if error.kind() != io::ErrorKind::TimedOut => return Err(error),
+        Ok(Err(_)) | Err(_) => Err(Failure::Request(Status::RequestTimeout)),
     };
     let served = match requested {
         Ok(requested) => serve(server, &settings, client, input, requested, record)?,
@@ -64,7 +71,7 @@ pub(super) fn establish(
     };
     served.or_else(|failure| {
         record.fail(&failure);
-        if server.args.to.is_none() {
+        if server.args.to.is_none() && !matches!(failure, Failure::Handshake(_)) {
             let is_head = record.method.as_deref() == Some("HEAD");
             // An error means that the client has gone.
             let _ = failure.send(client, is_head);

@@ -26,6 +26,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use uthread::net::Shutdown;
 use uthread::signal::{Signal, Signals};
 use uthread::time::interval;
 use uthread::{shield, sleep, spawn, timeout};
@@ -77,7 +78,8 @@ impl Server for Tunnel {
         self.counters.accepted.add(1);
         let Ok(admitted) = self.open.admit(client, Connection::new(client)) else {
             self.counters.refused.add(1);
-            if self.args.to.is_none() {
+            // Without TLS, the client could not read a response.
+            if self.args.to.is_none() && self.settings.get().tls.is_none() {
                 // An error means that the client has gone.
                 self.open
                     .refuse(move || drop(Failure::TooMany.send(&stream, false)));
@@ -86,7 +88,16 @@ impl Server for Tunnel {
         };
         let opened = Arc::clone(&admitted.connection);
         let server = Arc::clone(self);
-        let handle = spawn(move || connection(&server, &stream, &admitted));
+        let handle = spawn(move || {
+            let stream = match &server.settings.get().tls {
+                Some(config) => stream.with_tls(config),
+                None => Ok(stream),
+            };
+            match stream {
+                Ok(stream) => connection(&server, &stream, &admitted),
+                Err(error) => tell(format_args!("cannot use TLS: {error}")),
+            }
+        });
         opened.handle.set(handle).expect("set once");
     }
 
@@ -172,9 +183,13 @@ fn start(args: TunnelArgs, settings: Settings) -> anyhow::Result<(Setup, Arc<Tun
         Some(target) => target.to_string(),
         None => "HTTP and CONNECT".to_owned(),
     };
+    let over = match args.tls_key {
+        Some(_) => " over TLS",
+        None => "",
+    };
     let (addr, summary) = (&setup.listening.addr, setup.summary());
     tell(format_args!(
-        "listening on {addr} for {purpose} ({summary})"
+        "listening on {addr} for {purpose}{over} ({summary})"
     ));
     Ok((setup, server))
 }
@@ -220,9 +235,13 @@ impl Tunnel {
 /// Runs one connection from its first byte to its end: a tunnel, or plain requests.
 fn connection(server: &Tunnel, client: &Stream, connection: &Connection) {
     let mut input = Input::new();
-    while exchange(server, client, &mut input, connection)
-        && server.await_request(client, &mut input, &connection.waits)
-    {}
+    while exchange(server, client, &mut input, connection) {
+        if !server.await_request(client, &mut input, &connection.waits) {
+            // An error means that the client has gone.
+            let _ = client.shutdown(Shutdown::Write);
+            return;
+        }
+    }
 }
 
 /// Runs one tunnel or request. Returns `true` if another request may follow.

@@ -68,6 +68,8 @@ pub(crate) fn cause(error: &io::Error) -> &'static str {
         | io::ErrorKind::BrokenPipe
         | io::ErrorKind::NotConnected => "reset",
         io::ErrorKind::TimedOut => "unreachable",
+        // Without the end that TLS states.
+        io::ErrorKind::UnexpectedEof => "truncated",
         _ => "error",
     }
 }

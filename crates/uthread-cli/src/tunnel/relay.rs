@@ -1,7 +1,8 @@
 //! Moves the bytes of one tunnel, a fiber for each direction.
 //!
 //! A direction that waits has a buffer for one message on its stack and nothing else. While more
-//! arrives than fits the buffer, the bytes go from socket to socket inside the kernel.
+//! arrives than fits the buffer, the bytes go from socket to socket inside the kernel; with TLS, they
+//! go through a buffer of a record.
 
 use std::io::{self, Read, Write};
 use std::num::NonZeroU64;
@@ -13,6 +14,7 @@ use uthread::{sleep, try_scope};
 use super::failure::is_shortage;
 use crate::counters::Counter;
 use crate::stream::Stream;
+use crate::tls::RECORD_BYTES;
 
 /// Size of the buffer of a direction: on the stack, beside the frames in its first page.
 const MESSAGE_BYTES: usize = 1024;
@@ -78,20 +80,35 @@ pub(super) fn one_way(
     pace: &mut Pace,
     bytes_max: u64,
 ) -> io::Result<u64> {
+    let is_plain = from.is_plain() && to.is_plain();
     let mut message = [0; MESSAGE_BYTES];
+    let mut record = Vec::new();
     let mut left = bytes_max;
     while left > 0 {
-        let most = left.min(MESSAGE_BYTES as u64) as usize;
-        let count = from.read(&mut message[..most])?;
+        let buffer = if record.is_empty() {
+            &mut message[..]
+        } else {
+            &mut record[..]
+        };
+        let most = left.min(buffer.len() as u64) as usize;
+        let count = from.read(&mut buffer[..most])?;
         if count == 0 {
             break;
         }
-        to.write_all(&message[..count])?;
+        to.write_all(&buffer[..count])?;
         moved.add(count as u64);
         pace.spend(count as u64);
         left -= count as u64;
-        if count == message.len() {
+        let is_full = count == buffer.len();
+        if is_full && is_plain {
             left -= relay_received(from, to, moved, pace, left)?;
+        } else if !is_plain && is_full == record.is_empty() {
+            // From the small buffer to the large one while more arrives, and back.
+            record = if is_full {
+                vec![0; RECORD_BYTES]
+            } else {
+                Vec::new()
+            };
         }
     }
     Ok(bytes_max - left)

@@ -6,9 +6,12 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use rustls::ServerConfig;
+
 use super::users::Users;
 use crate::args::TunnelArgs;
 use crate::targets::AllowList;
+use crate::tls;
 
 #[derive(Debug)]
 pub(super) struct Settings {
@@ -16,6 +19,8 @@ pub(super) struct Settings {
     pub(super) allowed: Option<AllowList>,
     /// `None` if clients need no credentials.
     pub(super) users: Option<Users>,
+    /// `None` without TLS.
+    pub(super) tls: Option<Arc<ServerConfig>>,
     pub(super) rate_max: Option<NonZeroU64>,
     pub(super) header_timeout: Duration,
     pub(super) connect_timeout: Duration,
@@ -28,9 +33,20 @@ pub(super) struct Settings {
 impl Settings {
     /// Reads the files that the arguments name.
     pub(super) fn load(args: &TunnelArgs) -> anyhow::Result<Settings> {
+        // A proxy has one protocol; that of a forwarder's target is not known.
+        let protocols: &[&str] = if args.to.is_none() {
+            &["http/1.1"]
+        } else {
+            &[]
+        };
+        let tls = match (&args.tls_certificate, &args.tls_key) {
+            (Some(certificate), Some(key)) => Some(tls::configure(certificate, key, protocols)?),
+            _ => None,
+        };
         Ok(Settings {
             allowed: args.to.is_none().then(|| AllowList(args.allow.clone())),
             users: args.users.as_deref().map(Users::read).transpose()?,
+            tls,
             rate_max: args.rate,
             header_timeout: args.header_timeout,
             connect_timeout: args.connect_timeout,

@@ -8,6 +8,7 @@ mod limits;
 mod refusals;
 mod relay;
 mod tls;
+mod tls_clients;
 mod users;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
