@@ -8,6 +8,9 @@
 //! used repeatedly. They also work where registration is not possible. [`read_file`] and
 //! [`read_file_beneath`] open, read and close a file by one submission, and [`nop`] does nothing.
 //!
+//! [`requests`] starts reads, writes, receives and sends, and waits for them later: one fiber has many
+//! in flight.
+//!
 //! The other functions are for programs that use io_uring directly: [`submit`] executes any request
 //! that the crate [`io_uring`] can build, and suspends the fiber until it has completed;
 //! [`submit_all`] executes several requests, linked or not. Both need a fiber on
@@ -25,6 +28,7 @@ mod refusal;
 mod registered_buffer;
 pub(crate) mod registered_file;
 mod repeated;
+mod requests;
 mod submit;
 
 pub use io_uring;
@@ -38,6 +42,7 @@ pub use read_file::{read_file, read_file_beneath};
 pub use receive::{Receive, receive};
 pub use registered_buffer::RegisteredBuffer;
 pub use registered_file::{RegisteredFile, Registrable};
+pub use requests::{Buffer, BufferMut, Request, Requests, Submitted, requests};
 pub use submit::{Completion, submit, submit_all};
 
 /// Returns `true` if the ring of the calling fiber supports operations with this code, such as

@@ -160,7 +160,7 @@ pub(super) fn perform(requests: &mut [RawRequest]) -> io::Result<Option<io::Erro
     }
 }
 
-fn check(requests: &[RawRequest]) -> io::Result<()> {
+pub(super) fn check(requests: &[RawRequest]) -> io::Result<()> {
     let refused = |what: String| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     if requests.len() > ENTRIES_MAX {
         return refused(format!(
@@ -175,7 +175,7 @@ fn check(requests: &[RawRequest]) -> io::Result<()> {
     Ok(())
 }
 
-fn completion_of(request: &RawRequest) -> io::Result<Completion> {
+pub(super) fn completion_of(request: &RawRequest) -> io::Result<Completion> {
     match u32::try_from(request.result) {
         Ok(result) => Ok(Completion {
             result,

@@ -27,6 +27,7 @@ mod runtime_ends;
 mod selections;
 mod shared_fibers;
 mod spread_fibers;
+mod started_requests;
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe, Location};

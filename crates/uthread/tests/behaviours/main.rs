@@ -124,6 +124,7 @@ mod own_tls;
 mod own_tls_faults;
 mod shared_fibers;
 mod stack_trimming;
+mod started_requests;
 mod stealing;
 mod stuck_workers;
 mod taken_workers;
@@ -257,6 +258,7 @@ const MODULES: &[harness::Module] = &modules![
     stuck_workers,
     timers,
     stack_trimming,
+    started_requests,
     fairness,
     priorities,
     listed_fibers,

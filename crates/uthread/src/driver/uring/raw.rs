@@ -18,7 +18,7 @@ use crate::op::raw::{RawOperation, RawRequest};
 /// The raw operations of one ring.
 #[derive(Default)]
 pub(super) struct Raws {
-    /// By number. Bounded by the number of fibers, as each waits for one at most.
+    /// By number.
     in_flight: FxHashMap<u32, Raw>,
     /// The numbers by token.
     numbers: FxHashMap<Token, u32>,

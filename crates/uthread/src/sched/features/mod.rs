@@ -5,6 +5,7 @@
 //! | [`file_calls`] | calls on files, also where the kernel has no thread for a request |
 //! | [`readiness`] | waiting for descriptors beside wake-ups |
 //! | [`multishot_queue`] | completions of a multishot operation, until they are taken |
+//! | [`started_requests`] | operations that a fiber starts, and waits for later |
 //! | [`thread_ends`] | waiting for the end of a fiber's thread |
 //! | [`offload`] | blocking calls on the pool's threads |
 //! | [`dedicated`] | fibers that run on threads of their own beside the workers |
@@ -20,4 +21,5 @@ pub(crate) mod multishot_queue;
 pub(crate) mod offload;
 pub(crate) mod readiness;
 pub(crate) mod ring;
+pub(crate) mod started_requests;
 pub(crate) mod thread_ends;

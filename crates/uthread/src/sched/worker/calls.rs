@@ -164,6 +164,32 @@ impl Io {
         operation: &mut Operation<'_>,
         sink: Arc<dyn CompletionSink>,
     ) -> OperationId {
+        // SAFETY: the caller's contract.
+        unsafe { self.try_begin(queues, fiber, operation, sink) }
+            .unwrap_or_else(|_| unreachable!("the operation has to wait"))
+    }
+
+    /// Begins any operation for the running fiber. One that does not have to wait has a result, and
+    /// no completion.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`begin`](Io::begin).
+    ///
+    /// # Errors
+    ///
+    /// The result is in place of an error.
+    #[allow(
+        unsafe_code,
+        reason = "an operation that its caller keeps in place until it has ended"
+    )]
+    pub(in crate::sched) unsafe fn try_begin(
+        &self,
+        queues: &Queues,
+        fiber: Started,
+        operation: &mut Operation<'_>,
+        sink: Arc<dyn CompletionSink>,
+    ) -> Result<OperationId, CallResult> {
         let priority = fiber.control().limits.priority();
         loop {
             let mut reactor = self.reactor.borrow_mut();
@@ -176,9 +202,12 @@ impl Io {
                     drop((driver, reactor));
                     self.flush_within(queues, FLUSH_TIME_MAX);
                     let worker = queues.index;
-                    return OperationId { worker, token };
+                    return Ok(OperationId { worker, token });
                 }
-                Start::Done(_) => unreachable!("the operation has to wait"),
+                Start::Done(result) => {
+                    queues.remote.counters.completions.add(1);
+                    return Err(result);
+                }
                 Start::Full => {}
             }
             drop((driver, reactor));
