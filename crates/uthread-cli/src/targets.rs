@@ -14,13 +14,13 @@ use crate::networks::{contains, is_public};
 const NAME_BYTES_MAX: usize = 253;
 
 /// A host with a port, as in `example.com:443` or `[::1]:443`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     pub(crate) host: Host,
     pub(crate) port: u16,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Host {
     /// In lower case, without a dot at the end.
     Name(String),

@@ -52,7 +52,7 @@ Responses:
   400, 408, 414, 431  malformed, late or large request    407  without the credentials of a user
   403  the target is not allowed                          504  no answer in time
   502  no address, not connected, or a bad response       501  TRACE, or another coding than chunked
-  503  too many connections, or out of descriptors
+  503  too many connections, out of descriptors, or --breaker
   Proxy-Status (RFC 9209) and the body tell more.
 
 Signals:
@@ -154,6 +154,20 @@ pub(crate) struct TunnelArgs {
     /// Respond 504 if resolving a name, or connecting to its addresses, takes longer than this
     #[arg(long, default_value = "10s", value_parser = positive_duration, value_name = "TIME", help_heading = "Limits")]
     pub(crate) connect_timeout: Duration,
+
+    /// Connect to a target that refuses again, up to so many times in --connect-timeout and for at
+    /// most a tenth of the connections
+    #[arg(long, default_value = "0", value_name = "N", help_heading = "Limits")]
+    pub(crate) retries: u64,
+
+    /// Respond 503 for --breaker-time if a target has failed so many times in a row, then try it once
+    /// [default: off]
+    #[arg(long, value_parser = positive::<NonZeroU64>, value_name = "N", help_heading = "Limits")]
+    pub(crate) breaker: Option<NonZeroU64>,
+
+    /// Time for which a target is not tried
+    #[arg(long, default_value = "10s", value_parser = positive_duration, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) breaker_time: Duration,
 
     /// Close a connection in which no byte has moved in either direction for this time; respond
     /// 504 if a server takes longer to respond

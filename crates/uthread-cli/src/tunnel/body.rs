@@ -50,8 +50,8 @@ impl Sink<'_> {
 ///
 /// # Errors
 ///
-/// `UnexpectedEof` if the stream ends before the body; `InvalidData` for malformed chunks; any other
-/// error of either stream.
+/// `UnexpectedEof` if the stream ends before the body; `InvalidData` for malformed chunks; any
+/// other error of either stream.
 pub(super) fn copy(
     from: &Stream,
     input: &mut Input,

@@ -58,22 +58,37 @@ impl Connector {
             return Err(Failure::NotAllowed);
         }
         let deadline = Instant::now() + settings.connect_timeout;
+        let connect = || self.connect_once(settings, target, deadline);
+        settings.policies.connect(target, deadline, connect)
+    }
+
+    fn connect_once(
+        &self,
+        settings: &Settings,
+        target: &Target,
+        deadline: Instant,
+    ) -> Result<(TcpStream, SocketAddr), Failure> {
+        let time_left = || deadline.saturating_duration_since(Instant::now());
         let found = match &target.host {
             Host::Address(address) => vec![*address],
-            Host::Name(name) => self.resolve(settings, name)?,
+            Host::Name(name) => self.resolve(settings.name_age_max, name, time_left())?,
         };
         let is_allowed = |&address: &IpAddr| match &settings.allowed {
             Some(allowed) => allowed.allows_at(target, address),
             None => true,
         };
         let addresses: Vec<_> = found.into_iter().filter(is_allowed).collect();
-        let time_left = deadline.saturating_duration_since(Instant::now());
-        race::connect_first(addresses, target.port, time_left)
+        race::connect_first(addresses, target.port, time_left())
     }
 
-    fn resolve(&self, settings: &Settings, name: &str) -> Result<Vec<IpAddr>, Failure> {
-        let answer = self.lookup(settings.name_age_max, name).answer;
-        match timeout(settings.connect_timeout, || answer.wait().clone()) {
+    fn resolve(
+        &self,
+        age_max: Duration,
+        name: &str,
+        time_max: Duration,
+    ) -> Result<Vec<IpAddr>, Failure> {
+        let answer = self.lookup(age_max, name).answer;
+        match timeout(time_max, || answer.wait().clone()) {
             Ok(answer) => answer.map_err(Failure::NoAddress),
             Err(_) => Err(Failure::LookupTimedOut),
         }

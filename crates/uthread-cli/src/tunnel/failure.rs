@@ -25,6 +25,8 @@ pub(crate) enum Failure {
     NoUser,
     NotAllowed,
     TooMany,
+    /// The target's breaker is open.
+    Open,
     NoAddress(String),
     LookupTimedOut,
     Refused(SocketAddr, io::Error),
@@ -43,7 +45,7 @@ impl Failure {
             Failure::Handshake(_) | Failure::NoProxyRequest => Status::BadRequest,
             Failure::NoUser => Status::ProxyAuthenticationRequired,
             Failure::NotAllowed => Status::Forbidden,
-            Failure::TooMany => Status::Unavailable,
+            Failure::TooMany | Failure::Open => Status::Unavailable,
             Failure::Refused(_, error) if is_shortage(error) => Status::Unavailable,
             Failure::NoAddress(_)
             | Failure::Refused(..)
@@ -62,6 +64,7 @@ impl Failure {
             Failure::Request(_) | Failure::NoProxyRequest => "http_request_error",
             Failure::NoUser | Failure::NotAllowed => "http_request_denied",
             Failure::TooMany => "connection_limit_reached",
+            Failure::Open => "destination_unavailable",
             Failure::NoAddress(_) => "dns_error",
             Failure::LookupTimedOut => "dns_timeout",
             Failure::Refused(_, error) if is_shortage(error) => "proxy_internal_error",
@@ -122,6 +125,9 @@ impl fmt::Display for Failure {
             Failure::NoUser => f.write_str("the proxy needs the name and password of a user"),
             Failure::NotAllowed => f.write_str("the target is not allowed"),
             Failure::TooMany => f.write_str("too many connections"),
+            Failure::Open => {
+                f.write_str("the target has failed several times, and is not tried for a while")
+            }
             Failure::NoAddress(error) => write!(f, "the name cannot be resolved: {error}"),
             Failure::LookupTimedOut => f.write_str("resolving the name timed out"),
             Failure::Refused(address, error) => write!(f, "cannot connect to {address}: {error}"),

@@ -2,11 +2,11 @@
 //! to one target.
 //!
 //! A connection has a fiber, which reads a request (`handshake`), checks the client's credentials
-//! (`users`), resolves and connects (`connect`, `race`), and relays (`relay`) with a second fiber
-//! for the other direction. A plain request is forwarded (`forward`) with a head of its own
-//! (`heads`), and its body is streamed (`body`). Other fibers end what is idle or
-//! open for too long (`open`), read the settings again (`settings`), and serve the counters. Every
-//! step is plain blocking code; its deadline is that of the block around it.
+//! (`users`), resolves and connects (`connect`, `race`) as often as it is worth it (`policies`),
+//! and relays (`relay`) with a second fiber for the other direction. A plain request is forwarded
+//! (`forward`) with a head of its own (`heads`), and its body is streamed (`body`). Other fibers end
+//! what is idle or open for too long (`open`), read the settings again (`settings`), and serve the
+//! counters. Every step is plain blocking code; its deadline is that of the block around it.
 
 mod body;
 mod connect;
@@ -16,6 +16,7 @@ mod forward;
 mod handshake;
 mod heads;
 mod open;
+mod policies;
 mod race;
 mod record;
 mod relay;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 
+use super::policies::Policies;
 use super::users::Users;
 use crate::args::TunnelArgs;
 use crate::targets::AllowList;
@@ -21,6 +22,7 @@ pub(super) struct Settings {
     pub(super) users: Option<Users>,
     /// `None` without TLS.
     pub(super) tls: Option<Arc<ServerConfig>>,
+    pub(super) policies: Policies,
     pub(super) rate_max: Option<NonZeroU64>,
     pub(super) header_timeout: Duration,
     pub(super) connect_timeout: Duration,
@@ -47,6 +49,7 @@ impl Settings {
             allowed: args.to.is_none().then(|| AllowList(args.allow.clone())),
             users: args.users.as_deref().map(Users::read).transpose()?,
             tls,
+            policies: Policies::new(args.retries, args.breaker, args.breaker_time),
             rate_max: args.rate,
             header_timeout: args.header_timeout,
             connect_timeout: args.connect_timeout,

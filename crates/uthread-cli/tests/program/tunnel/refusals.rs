@@ -103,6 +103,26 @@ fn targets_that_refuse() {
     );
 }
 
+#[test]
+fn a_target_that_refuses_repeatedly_is_not_tried_for_a_while() {
+    let (socket, address) = refusing_socket();
+    let (other, down) = (Target::start(), address.to_string());
+    let allowed = other.addr.to_string();
+    let breaker = ["--breaker", "2", "--breaker-time", "2s", "--retries", "1"];
+    let proxy = Program::tunnel(&[&["--allow", &down, "--allow", &allowed], &breaker[..]].concat());
+    assert_eq!(refusal(&proxy, &down).status, 502);
+    assert_eq!(refusal(&proxy, &down).status, 502);
+    // From now on it would accept.
+    listen(&socket, 1).unwrap();
+    let response = refusal(&proxy, &down);
+    assert_eq!(response.status, 503);
+    let error = response.field("proxy-status");
+    assert_eq!(error, Some("uthread; error=destination_unavailable"));
+    assert_eq!(connect(&mut proxy.connect(), &allowed), 200);
+    crate::harness::wait_until(|| connect(&mut proxy.connect(), &down) == 200);
+    assert_eq!(connect(&mut proxy.connect(), &down), 200);
+}
+
 /// Creates a listener that drops requests to connect, as its queue is full.
 fn hanging() -> (OwnedFd, SocketAddr, Vec<TcpStream>) {
     let listener = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
