@@ -4,9 +4,9 @@
 //! A connection has a fiber, which reads a request (`handshake`), checks the client's credentials
 //! (`users`), resolves and connects (`connect`, `race`) as often as it is worth it (`policies`),
 //! and relays (`relay`) with a second fiber for the other direction. A plain request is forwarded
-//! (`forward`) with a head of its own (`heads`), and its body is streamed (`body`). Other fibers end
-//! what is idle or open for too long (`open`), read the settings again (`settings`), and serve the
-//! counters. Every step is plain blocking code; its deadline is that of the block around it.
+//! (`forward`) with a head of its own (`heads`), and its body is streamed (`body`). Other fibers
+//! end what is idle or open for too long (`open`), read the settings again (`settings`), and serve
+//! the counters. Every step is plain blocking code; its deadline is that of the block around it.
 
 mod body;
 mod connect;
@@ -270,8 +270,8 @@ fn exchange(server: &Tunnel, client: &Stream, input: &mut Input, connection: &Co
     matches!(next, Ok(Next::Request))
 }
 
-/// Counts and logs a tunnel or request when it ends, also if it is cancelled in a call without an error
-/// value, such as the wait for a name.
+/// Counts and logs a tunnel or request when it ends, also if it is cancelled in a call without an
+/// error value, such as the wait for a name.
 struct Recorded<'a> {
     server: &'a Tunnel,
     record: Record<'a>,

@@ -12,7 +12,8 @@ use uthread_resilience::{Breaker, Budget, Refused, Retry};
 use super::failure::{Failure, is_shortage};
 use crate::targets::Target;
 
-/// Breakers to keep, of less than a KiB each. With as many that are open, further targets have none.
+/// Breakers to keep, of less than a KiB each. With as many that are open, further targets have
+/// none.
 const BREAKERS_MAX: usize = 1024;
 /// Attempts of all clients beyond the first ones: a tenth, so that targets that are down get little
 /// more load than others.

@@ -1,8 +1,8 @@
 //! Moves the bytes of one tunnel, a fiber for each direction.
 //!
 //! A direction that waits has a buffer for one message on its stack and nothing else. While more
-//! arrives than fits the buffer, the bytes go from socket to socket inside the kernel; with TLS, they
-//! go through a buffer of a record.
+//! arrives than fits the buffer, the bytes go from socket to socket inside the kernel; with TLS,
+//! they go through a buffer of a record.
 
 use std::io::{self, Read, Write};
 use std::num::NonZeroU64;
@@ -114,8 +114,8 @@ pub(super) fn one_way(
     Ok(bytes_max - left)
 }
 
-/// Relays until all that has been received is sent, at most `bytes_max` bytes. Returns the number of
-/// bytes.
+/// Relays until all that has been received is sent, at most `bytes_max` bytes. Returns the number
+/// of bytes.
 fn relay_received(
     from: &Stream,
     to: &Stream,
