@@ -1,0 +1,68 @@
+//! An HTTP/1.1 server whose handlers block.
+//!
+//! A handler is a function from a request to a response. It runs in a fiber: whatever it waits for, a
+//! database, another service, a file or a lock, it waits for as blocking code does, and its worker serves
+//! others meanwhile. The protocol is that of [`hyper`], and the types are those of the crate [`http`].
+//!
+//! ```
+//! use uthread::net::TcpListener;
+//! use uthread_http::{Request, RequestExt, Router, Server};
+//!
+//! let router = Router::new().get("/hello/{name}", |request: Request| {
+//!     format!("Hello, {}!\n", request.param("name").unwrap_or_default())
+//! });
+//! let listener = TcpListener::bind("127.0.0.1:0")?;
+//! let address = listener.local_addr()?;
+//! let end = listener.try_clone()?;
+//! let server = uthread::spawn(move || Server::new(router).serve(&listener));
+//!
+//! # use std::io::{Read, Write};
+//! let mut client = uthread::net::TcpStream::connect(address)?;
+//! client.write_all(b"GET /hello/fibers HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")?;
+//! let mut answer = String::new();
+//! client.read_to_string(&mut answer)?;
+//! assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("Hello, fibers!\n"));
+//! // Connections that wait for a request are closed, and the others end with their response.
+//! end.shutdown()?;
+//! server.join().unwrap()?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! ```text
+//!   fiber of a connection     receive -> hyper parses -> handler -> hyper writes -> send -> ..
+//!   fiber of a request        handler, if the request has a body: the connection receives that meanwhile
+//! ```
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `body` | bodies, which are read by [`Read`](std::io::Read) and made of bytes, text or a reader |
+//! | `response` | what handlers return |
+//! | `router` | methods, paths with parameters, and functions around handlers |
+//! | `server` | limits, and the connections until their end |
+//! | `connection` | one connection: what hyper waits for, its fiber waits for |
+//! | `shared` | what a server and its connections share |
+//! | `stream` | the socket as hyper reads and writes it |
+
+mod body;
+mod response;
+
+mod router;
+mod shared;
+mod stream;
+
+mod connection;
+mod server;
+
+pub use body::Body;
+pub use http::{self, HeaderMap, Method, StatusCode, header};
+#[cfg(feature = "json")]
+pub use response::Json;
+pub use response::{Failure, IntoResponse};
+pub use router::{Handler, RequestExt, Router};
+pub use server::Server;
+
+/// A request with its body.
+pub type Request = http::Request<Body>;
+
+/// A response with its body.
+pub type Response = http::Response<Body>;

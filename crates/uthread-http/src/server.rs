@@ -1,0 +1,134 @@
+//! Limits, and the connections until their end.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uthread::net::{self, AcceptFailure, Listener, SocketAddr, TcpListener, TcpStream};
+
+use crate::shared::{Limits, Shared};
+use crate::{Handler, connection};
+
+/// A server: a handler and its limits.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use uthread::net::TcpListener;
+/// use uthread_http::{Request, Server};
+///
+/// let listener = TcpListener::bind("127.0.0.1:8080")?;
+/// Server::new(|_: Request| "Hello\n")
+///     .timeout(Duration::from_secs(1))
+///     .body_max(10 << 20)
+///     .serve(&listener)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Server<H> {
+    handler: H,
+    limits: Limits,
+    connections_max: usize,
+    grace: Duration,
+}
+
+impl<H: Handler> Server<H> {
+    /// Creates a server without a deadline for requests, with bodies of at most 2 MiB, heads that arrive
+    /// within 10 seconds, connections that wait for 75 seconds, 10,000 of them, and 30 seconds of grace.
+    pub fn new(handler: H) -> Server<H> {
+        Server {
+            handler,
+            limits: Limits {
+                timeout: None,
+                keep_alive: Duration::from_secs(75),
+                head: Duration::from_secs(10),
+                body_max: 2 << 20,
+            },
+            connections_max: 10_000,
+            grace: Duration::from_secs(30),
+        }
+    }
+
+    /// Sets how long a handler may take. Its calls fail with `TimedOut` from then on, and the client gets
+    /// the status 504.
+    #[must_use]
+    pub fn timeout(mut self, time: Duration) -> Server<H> {
+        self.limits.timeout = Some(time);
+        self
+    }
+
+    /// Sets how long a connection waits for a request, and for the client to take a response.
+    #[must_use]
+    pub fn keep_alive(mut self, time: Duration) -> Server<H> {
+        self.limits.keep_alive = time;
+        self
+    }
+
+    /// Sets how long the head of a request may take from its first byte.
+    #[must_use]
+    pub fn head_timeout(mut self, time: Duration) -> Server<H> {
+        self.limits.head = time;
+        self
+    }
+
+    /// Sets the largest body of a request, in bytes. A larger one is answered by 413, or is an error of the
+    /// handler that reads it.
+    #[must_use]
+    pub fn body_max(mut self, bytes: u64) -> Server<H> {
+        self.limits.body_max = bytes;
+        self
+    }
+
+    /// Sets the number of connections. Others wait in the kernel's queue.
+    #[must_use]
+    pub fn connections_max(mut self, count: usize) -> Server<H> {
+        self.connections_max = count;
+        self
+    }
+
+    /// Sets how long requests may take once the listener was shut down. Then they are cancelled.
+    #[must_use]
+    pub fn grace(mut self, time: Duration) -> Server<H> {
+        self.grace = time;
+        self
+    }
+
+    /// Serves each connection in a fiber, until the listener is
+    /// [shut down](TcpListener::shutdown). Connections that wait for a request are closed then, and
+    /// the others after their response.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`serve_with_grace`](net::serve_with_grace).
+    pub fn serve(self, listener: &TcpListener) -> io::Result<()> {
+        let shared = Arc::new(Shared::new(self.handler, self.limits));
+        let listener = Draining {
+            listener,
+            shared: &shared,
+        };
+        net::serve_with_grace(&listener, self.connections_max, self.grace, |stream, _| {
+            // An error is that of one client.
+            let _ = connection::serve(&shared, stream);
+        })
+    }
+}
+
+/// A listener whose end closes the connections that wait for a request.
+struct Draining<'a> {
+    listener: &'a TcpListener,
+    shared: &'a Shared,
+}
+
+impl Listener for Draining<'_> {
+    type Stream = TcpStream;
+    type Address = SocketAddr;
+
+    fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let accepted = self.listener.accept();
+        if let Err(error) = &accepted
+            && AcceptFailure::of(error) == AcceptFailure::Closed
+        {
+            self.shared.drain();
+        }
+        accepted
+    }
+}
