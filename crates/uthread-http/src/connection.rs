@@ -131,7 +131,7 @@ impl Head {
             if !peer.begin_idle(shared) {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
-            let received = Socket::receive(socket);
+            let received = socket.borrow_mut().receive();
             peer.end_idle();
             if received? > 0 {
                 self.begun = Some((Instant::now(), count));
@@ -142,7 +142,7 @@ impl Head {
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        uthread::timeout(left, || Socket::receive(socket))
+        uthread::timeout(left, || socket.borrow_mut().receive())
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             .map(drop)
     }

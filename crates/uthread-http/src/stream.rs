@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,15 +14,18 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use uthread::net::TcpStream;
 
-/// Bytes that are received at once while the connection waits for a request.
-const RECEIVED_BYTES: usize = 8 << 10;
+/// Bytes that are received at once. Most requests without a body are shorter.
+const RECEIVED_BYTES: usize = 2 << 10;
+
+/// Bytes of a body that are received at once. Kept by connections whose requests have bodies.
+const BODY_BYTES: usize = 16 << 10;
 
 /// The socket, and what was not possible when it was polled last.
 pub(crate) struct Socket {
     pub(crate) stream: Arc<TcpStream>,
-    received: Vec<u8>,
-    /// Bytes of `received` that hyper has taken.
-    taken: usize,
+    received: Box<[u8]>,
+    /// The bytes of it that hyper has not taken.
+    left: Range<usize>,
     has_ended: bool,
     pub(crate) wants_read: bool,
     pub(crate) wants_write: bool,
@@ -33,8 +37,8 @@ impl Socket {
     pub(crate) fn new(stream: Arc<TcpStream>) -> Rc<RefCell<Socket>> {
         Rc::new(RefCell::new(Socket {
             stream,
-            received: Vec::new(),
-            taken: 0,
+            received: Box::new([0; RECEIVED_BYTES]),
+            left: 0..0,
             has_ended: false,
             wants_read: false,
             wants_write: false,
@@ -47,22 +51,33 @@ impl Socket {
     /// # Errors
     ///
     /// Those of the socket, `WouldBlock` after its timeout among them.
-    pub(crate) fn receive(this: &RefCell<Socket>) -> io::Result<usize> {
-        let mut bytes = [0; RECEIVED_BYTES];
-        let stream = Arc::clone(&this.borrow().stream);
-        let count = (&*stream).read(&mut bytes)?;
-        let mut this = this.borrow_mut();
-        this.received.clear();
-        this.received.extend_from_slice(&bytes[..count]);
-        (this.taken, this.has_ended) = (0, count == 0);
+    pub(crate) fn receive(&mut self) -> io::Result<usize> {
+        let count = (&*self.stream).read(&mut self.received[..])?;
+        (self.left, self.has_ended) = (0..count, count == 0);
         Ok(count)
     }
 
+    /// Receives what has arrived, if there is anything.
+    fn try_receive(&mut self) -> io::Result<()> {
+        if self.received.len() < BODY_BYTES {
+            self.received = vec![0; BODY_BYTES].into();
+        }
+        match rustix::net::recv(&*self.stream, &mut self.received[..], RecvFlags::DONTWAIT) {
+            Ok((_, count)) => {
+                (self.left, self.has_ended) = (0..count, count == 0);
+                Ok(())
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Moves bytes to hyper, and returns `true` if there are any.
     fn take(&mut self, cursor: &mut ReadBufCursor<'_>) -> bool {
-        let left = &self.received[self.taken..];
-        let count = left.len().min(cursor.remaining());
-        cursor.put_slice(&left[..count]);
-        self.taken += count;
+        let count = self.left.len().min(cursor.remaining());
+        let end = self.left.start + count;
+        cursor.put_slice(&self.received[self.left.start..end]);
+        self.left.start = end;
         count > 0
     }
 }
@@ -77,22 +92,11 @@ impl rt::Read for Stream {
         mut cursor: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let mut socket = self.0.borrow_mut();
+        if socket.is_shared && socket.left.is_empty() && !socket.has_ended {
+            socket.try_receive()?;
+        }
         if socket.take(&mut cursor) || socket.has_ended || cursor.remaining() == 0 {
             return Poll::Ready(Ok(()));
-        }
-        if socket.is_shared {
-            let mut bytes = [0; RECEIVED_BYTES];
-            let length = bytes.len().min(cursor.remaining());
-            let now = RecvFlags::DONTWAIT;
-            match rustix::net::recv(&*socket.stream, &mut bytes[..length], now) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(errno) => return Poll::Ready(Err(errno.into())),
-                Ok((_, count)) => {
-                    cursor.put_slice(&bytes[..count]);
-                    socket.has_ended = count == 0;
-                    return Poll::Ready(Ok(()));
-                }
-            }
         }
         socket.wants_read = true;
         Poll::Pending
