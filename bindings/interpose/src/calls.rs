@@ -1,7 +1,8 @@
 //! Calls that wait.
 //!
 //! A call on a descriptor ends with `ECANCELED` or `ETIMEDOUT` if its fiber is cancelled, or has a
-//! deadline that passes. Sleeps do not: `std` expects that they end by time or by a signal.
+//! deadline that passes. Sleeps do not: `std` expects that they end by time or by a signal. Neither does
+//! `epoll_wait`: event loops, such as Tokio's in the crate `postgres`, panic if it fails.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr;
@@ -74,7 +75,8 @@ calls! {
     select(count: c_int, read: *mut libc::fd_set, write: *mut libc::fd_set, except: *mut libc::fd_set, time: *mut libc::timeval) -> c_int,
         several::uthread_select, SYS_select(count, read, write, except, time);
     epoll_wait(epoll: c_int, events: *mut libc::epoll_event, count: c_int, milliseconds: c_int) -> c_int,
-        events_of::uthread_epoll_wait, SYS_epoll_pwait(epoll, events, count, milliseconds, 0, 0);
+        |epoll, events, count, milliseconds| uthread::shield(|| events_of::uthread_epoll_wait(epoll, events, count, milliseconds)),
+        SYS_epoll_pwait(epoll, events, count, milliseconds, 0, 0);
     waitpid(process: libc::pid_t, status: *mut c_int, options: c_int) -> libc::pid_t,
         children::uthread_waitpid, SYS_wait4(process, status, options, 0);
     nanosleep(time: *const libc::timespec, rest: *mut libc::timespec) -> c_int,

@@ -77,9 +77,22 @@ fn a_deadline_ends_a_wait_for_a_descriptor_with_an_error() {
     });
 }
 
-/// `std` has no error for the end of these waits.
+/// Waits in an epoll instance without descriptors. Returns the result of the call.
+#[allow(unsafe_code, reason = "calls of C")]
+fn wait_for_nothing(time: Duration) -> i32 {
+    // SAFETY: the call takes no memory.
+    let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    let mut event = libc::epoll_event { events: 0, u64: 0 };
+    // SAFETY: there is room for one event.
+    let count = unsafe { libc::epoll_wait(epoll, &raw mut event, 1, time.as_millis() as i32) };
+    // SAFETY: nothing else has the descriptor.
+    assert_eq!(unsafe { libc::close(epoll) }, 0);
+    count
+}
+
+/// Neither `std` nor event loops have an error for the end of these waits.
 #[test]
-fn a_cancellation_ends_neither_a_sleep_nor_a_wait_for_a_lock() {
+fn a_cancellation_ends_no_sleep_no_wait_for_a_lock_and_no_event_loop() {
     in_fiber(1, || {
         let sleeping = uthread::spawn(|| {
             let start = Instant::now();
@@ -88,6 +101,10 @@ fn a_cancellation_ends_neither_a_sleep_nor_a_wait_for_a_lock() {
         });
         let (sender, receiver) = mpsc::channel();
         let receiving = uthread::spawn(move || receiver.recv());
+        let polling = uthread::spawn(|| {
+            let start = Instant::now();
+            (wait_for_nothing(4 * SHORT), start.elapsed())
+        });
         let parked = uthread::spawn(|| {
             let start = Instant::now();
             thread::park_timeout(4 * SHORT);
@@ -98,11 +115,14 @@ fn a_cancellation_ends_neither_a_sleep_nor_a_wait_for_a_lock() {
         sleeping.cancel();
         receiving.cancel();
         parked.cancel();
+        polling.cancel();
         thread::sleep(SHORT);
         sender.send(5).unwrap();
         assert!(sleeping.join().unwrap() >= 4 * SHORT);
         assert!(parked.join().unwrap() >= 4 * SHORT);
         assert_eq!(receiving.join().unwrap(), Ok(5));
+        let (events, time) = polling.join().unwrap();
+        assert!(events == 0 && time >= 4 * SHORT);
         let start = Instant::now();
         let slept = uthread::timeout(SHORT, || thread::sleep(2 * SHORT));
         assert!(start.elapsed() >= 2 * SHORT);
