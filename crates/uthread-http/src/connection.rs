@@ -10,9 +10,10 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::{HeaderValue, StatusCode, header};
 use http_body::Body as _;
@@ -21,7 +22,7 @@ use hyper::server::conn::http1;
 use hyper::service::Service;
 use uthread::net::TcpStream;
 use uthread::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use uthread::thread::{Cancelled, JoinHandle};
+use uthread::thread::{self, Cancelled, JoinHandle};
 
 use crate::shared::{Peer, Shared};
 use crate::stream::{Socket, Stream};
@@ -257,14 +258,13 @@ impl Future for Answer {
 
 impl Shared {
     /// Calls the handler, and answers for it if it panics or takes too long.
-    fn answer(&self, request: crate::Request) -> Response {
-        let call = || match self.limits.timeout {
-            None => Ok(self.handler.call(request)),
-            Some(limit) => uthread::timeout(limit, || self.handler.call(request)),
+    fn answer(self: &Arc<Self>, request: crate::Request) -> Response {
+        let answered = match self.limits.timeout {
+            None => catch_unwind(AssertUnwindSafe(|| self.handler.call(request))),
+            Some(limit) => self.answer_within(limit, request),
         };
-        let mut response = match catch_unwind(AssertUnwindSafe(call)) {
-            Ok(Ok(response)) => response,
-            Ok(Err(_elapsed)) => StatusCode::GATEWAY_TIMEOUT.into_response(),
+        let mut response = match answered {
+            Ok(response) => response,
             // The fiber of the connection ends, and not only the request.
             Err(payload) if payload.is::<Cancelled>() => resume_unwind(payload),
             // The hook has printed the panic.
@@ -275,5 +275,44 @@ impl Shared {
             response.headers_mut().insert(header::CONNECTION, close);
         }
         response
+    }
+
+    /// Calls the handler in a fiber, which goes on beside if it does not end in time.
+    fn answer_within(
+        self: &Arc<Self>,
+        limit: Duration,
+        request: crate::Request,
+    ) -> thread::Result<Response> {
+        if self.overdue.load(Ordering::Relaxed) >= self.limits.overdue_max {
+            return Ok(StatusCode::SERVICE_UNAVAILABLE.into_response());
+        }
+        let late = || Ok(StatusCode::GATEWAY_TIMEOUT.into_response());
+        let (shared, begun) = (Arc::clone(self), Instant::now());
+        let call = uthread::spawn(move || {
+            // Most calls end then, and so does the handler.
+            uthread::timeout(limit, || shared.handler.call(request))
+        });
+        match call.join_timeout(limit) {
+            Ok(Ok(Ok(response))) => {
+                let has_failed = response.status() == StatusCode::INTERNAL_SERVER_ERROR;
+                // Whatever the handler has made of calls that ended.
+                let is_late = has_failed && begun.elapsed() >= limit;
+                if is_late { late() } else { Ok(response) }
+            }
+            Ok(Ok(Err(_elapsed))) => late(),
+            Ok(Err(payload)) => Err(payload),
+            Err(call) => {
+                if thread::is_cancelled() {
+                    call.cancel();
+                }
+                self.overdue.fetch_add(1, Ordering::Relaxed);
+                let shared = Arc::clone(self);
+                uthread::spawn(move || {
+                    let _ = call.join();
+                    shared.overdue.fetch_sub(1, Ordering::Relaxed);
+                });
+                late()
+            }
+        }
     }
 }

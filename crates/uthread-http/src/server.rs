@@ -39,6 +39,7 @@ impl<H: Handler> Server<H> {
             handler,
             limits: Limits {
                 timeout: None,
+                overdue_max: 1000,
                 keep_alive: Duration::from_secs(75),
                 head: Duration::from_secs(10),
                 body_max: 2 << 20,
@@ -49,10 +50,19 @@ impl<H: Handler> Server<H> {
     }
 
     /// Sets how long a handler may take. Its calls fail with `TimedOut` from then on, and the client gets
-    /// the status 504.
+    /// the status 504 at once, also if the handler waits in code that has no such error: then it goes on
+    /// beside, in a fiber of its own.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Server<H> {
         self.limits.timeout = Some(time);
+        self
+    }
+
+    /// Sets how many handlers may go on after their [timeout](Server::timeout): 1,000 by default. While
+    /// there are as many, requests are answered by 503.
+    #[must_use]
+    pub fn overdue_max(mut self, count: usize) -> Server<H> {
+        self.limits.overdue_max = count;
         self
     }
 

@@ -1,7 +1,7 @@
 //! What a server and its connections share.
 
 use std::net::Shutdown;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use crate::Handler;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) timeout: Option<Duration>,
+    pub(crate) overdue_max: usize,
     pub(crate) keep_alive: Duration,
     pub(crate) head: Duration,
     pub(crate) body_max: u64,
@@ -21,6 +22,8 @@ pub(crate) struct Limits {
 pub(crate) struct Shared {
     pub(crate) handler: Box<dyn Handler>,
     pub(crate) limits: Limits,
+    /// Number of handlers that go on although their request was answered.
+    pub(crate) overdue: AtomicUsize,
     draining: AtomicBool,
     peers: Mutex<Vec<Weak<Peer>>>,
 }
@@ -36,6 +39,7 @@ impl Shared {
         Shared {
             handler: Box::new(handler),
             limits,
+            overdue: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             peers: Mutex::default(),
         }

@@ -380,6 +380,26 @@ fn a_handler_has_until_its_deadline() {
 }
 
 #[test]
+fn a_handler_that_does_not_end_in_time_goes_on_beside() {
+    let bounded = || {
+        let stubborn = |_: Request| uthread::shield(|| uthread::sleep(10 * SHORT));
+        let router = router().get("/stubborn", stubborn);
+        Server::new(router).timeout(SHORT).overdue_max(2)
+    };
+    everywhere(bounded, |address| {
+        let start = Instant::now();
+        for status in [504, 504, 503] {
+            assert_eq!(ask(address, &get("/stubborn")).0, status);
+        }
+        assert!(start.elapsed() < 8 * SHORT, "{:?}", start.elapsed());
+        while ask(address, &get("/hello/a")).0 == 503 {
+            thread::sleep(SHORT / 5);
+        }
+        assert!(start.elapsed() >= 10 * SHORT);
+    });
+}
+
+#[test]
 fn clients_that_do_not_send_are_left() {
     let strict = || server().keep_alive(SHORT).head_timeout(2 * SHORT);
     everywhere(strict, |address| {
