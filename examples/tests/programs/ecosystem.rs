@@ -11,13 +11,13 @@ use crate::postgres;
 
 /// Maximum number of lines of an example, without blank lines and comments: short enough to read at
 /// once.
-const LINES_MAX: usize = 60;
+const LINES_MAX: usize = 65;
 
 /// A server that the tests start. Other programs are started by the example.
 const POSTGRES: &str = "postgres";
 
 /// An example, the system program that it needs, and its output.
-const EXAMPLES: [(&str, Option<&str>, &str); 15] = [
+const EXAMPLES: [(&str, Option<&str>, &str); 16] = [
     (
         "csv_rows",
         None,
@@ -92,6 +92,11 @@ const EXAMPLES: [(&str, Option<&str>, &str); 15] = [
         "postgres_interposed",
         Some(POSTGRES),
         "50 queries at once on few threads\n",
+    ),
+    (
+        "rest_postgres",
+        Some(POSTGRES),
+        "50 clients, and a query: http status: 504\n",
     ),
     ("websocket", None, "50 clients, 1000 echoes\n"),
 ];
