@@ -121,8 +121,8 @@
 //!   crates](guide::async_crates).
 //! - Port a program: [porting](guide::porting), [items of `std`](guide::items).
 //! - Go further: [blocking calls](guide::blocking), [cancellation](guide::cancellation), [fault
-//!   tolerance](guide::fault_tolerance), [production](guide::production), [tuning](guide::tuning),
-//!   [soundness](guide::soundness).
+//!   tolerance](guide::fault_tolerance), [services](guide::services),
+//!   [production](guide::production), [tuning](guide::tuning), [soundness](guide::soundness).
 
 #![deny(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 

@@ -7,7 +7,7 @@
 //! [`shield`]: crate::shield
 //! [cancellation]: super::cancellation
 //! [contents]: super
-//! [production]: super::production
+//! [services]: super::services
 
 // The links above come first, and so take the place of those in the text, which lead to files.
 #![doc = include_str!("fault_tolerance.md")]

@@ -13,6 +13,7 @@
 //! [`hangs`]: hangs
 //! [`cancellation`]: cancellation
 //! [`fault_tolerance`]: fault_tolerance
+//! [`services`]: services
 //! [`production`]: production
 //! [`tuning`]: tuning
 //! [`soundness`]: soundness
@@ -49,6 +50,8 @@ pub mod hangs;
 pub mod cancellation;
 
 pub mod fault_tolerance;
+
+pub mod services;
 
 pub mod production;
 

@@ -8,7 +8,7 @@
 //! [`Runtime::metrics`]: crate::Runtime::metrics
 //! [blocking]: super::blocking
 //! [`Builder::sample_delays`]: crate::runtime::Builder::sample_delays
-//! [fault_tolerance]: super::fault_tolerance
+//! [services]: super::services
 //! [contents]: super
 //! [tuning]: super::tuning
 

@@ -1,0 +1,11 @@
+//! [async_crates]: super::async_crates
+//! [fault_tolerance]: super::fault_tolerance
+//! [contents]: super
+//! [production]: super::production
+//! [`TcpListener::shutdown`]: crate::net::TcpListener::shutdown
+//! [`block_on`]: crate::block_on
+//! [`timeout`]: crate::timeout
+//! [`Elapsed`]: crate::time::Elapsed
+
+// The links above come first, and so take the place of those in the text, which lead to files.
+#![doc = include_str!("services.md")]
