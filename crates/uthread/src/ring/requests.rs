@@ -121,6 +121,19 @@ impl Drop for End<'_> {
 }
 
 impl Table {
+    /// Has a callback called once an operation has ended.
+    #[allow(unsafe_code, reason = "a callback without its lifetime")]
+    fn call<'scope>(&'scope self, key: usize, callback: Box<dyn FnOnce() + 'scope>) {
+        // SAFETY: it is called or dropped before the end of the scope: its place is emptied there.
+        let callback = unsafe {
+            mem::transmute::<Box<dyn FnOnce() + 'scope>, Box<dyn FnOnce() + 'static>>(callback)
+        };
+        self.callbacks.set(self.callbacks.get() + 1);
+        let kept = &mut self.kept.borrow_mut()[key];
+        kept.callback = Some(callback);
+        kept.request.tell(key);
+    }
+
     /// Calls all callbacks, and waits until there are none.
     fn run(&self) {
         let mut is_cancelled = false;
@@ -322,7 +335,8 @@ impl<'scope, 'env> Requests<'scope, 'env> {
     /// # Safety
     ///
     /// The contract of [`submit`](super::submit) holds for each entry until
-    /// [`Submitted::wait`] has returned, or [`requests`], whichever is first.
+    /// [`Submitted::wait`] has returned, the callback of [`Submitted::then`] is called, or [`requests`]
+    /// has returned, whichever is first.
     ///
     /// ```
     /// use uthread::ring::{self, io_uring::{opcode, squeue::Flags}};
@@ -469,25 +483,16 @@ impl<'scope, B> Request<'scope, B> {
 
     /// Has this function called with what [`wait`](Request::wait) returns, once the request has ended. See
     /// the example of [`Requests::run`].
-    #[allow(unsafe_code, reason = "a callback without its lifetime")]
     pub fn then(self, callback: impl FnOnce(io::Result<usize>, B) + 'scope)
     where
         B: 'scope,
     {
-        let table = self.handle.table;
-        let key = self.handle.key.expect("it was not taken");
-        let callback: Box<dyn FnOnce() + 'scope> = Box::new(move || {
+        let (table, key) = self.handle.place();
+        let callback = move || {
             let (result, buffer) = self.finish();
             callback(result, buffer);
-        });
-        // SAFETY: it is called or dropped before the end of the scope: its place is emptied there.
-        let callback = unsafe {
-            mem::transmute::<Box<dyn FnOnce() + 'scope>, Box<dyn FnOnce() + 'static>>(callback)
         };
-        table.callbacks.set(table.callbacks.get() + 1);
-        let kept = &mut table.kept.borrow_mut()[key];
-        kept.callback = Some(callback);
-        kept.request.tell(key);
+        table.call(key, Box::new(callback));
     }
 
     /// Requests the end of the request. It may still succeed.
@@ -566,15 +571,54 @@ impl<B> fmt::Debug for Request<'_, B> {
 #[must_use = "the requests are cancelled when this is dropped"]
 pub struct Submitted<'scope>(Option<Handle<'scope>>);
 
-impl Submitted<'_> {
+impl<'scope> Submitted<'scope> {
     /// Waits for the ends of all, and returns the result of each. See the example of
     /// [`Requests::submit_all`].
     #[must_use]
-    pub fn wait(mut self) -> Vec<io::Result<Completion>> {
+    pub fn wait(self) -> Vec<io::Result<Completion>> {
+        if let Some(handle) = &self.0 {
+            handle.with(StartedRequest::wait);
+        }
+        self.finish()
+    }
+
+    /// Has this function called with what [`wait`](Submitted::wait) returns, once all have ended: by
+    /// [`Requests::run`] or at the end of the scope, or at once if there are none.
+    ///
+    /// ```
+    /// use std::cell::Cell;
+    /// use uthread::ring::{self, io_uring::opcode};
+    ///
+    /// uthread::run(|| {
+    ///     let ended = Cell::new(0);
+    ///     ring::requests(|requests| {
+    ///         for _ in 0..3 {
+    ///             // SAFETY: the entry refers to no memory.
+    ///             match unsafe { requests.submit_all([opcode::Nop::new().build()]) } {
+    ///                 Ok(nop) => nop.then(|results| ended.set(ended.get() + results.len())),
+    ///                 Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::Unsupported),
+    ///             }
+    ///         }
+    ///         requests.run();
+    ///         assert!([0, 3].contains(&ended.get()));
+    ///     });
+    /// });
+    /// ```
+    pub fn then(self, callback: impl FnOnce(Vec<io::Result<Completion>>) + 'scope) {
+        match &self.0 {
+            None => callback(Vec::new()),
+            Some(handle) => {
+                let (table, key) = handle.place();
+                table.call(key, Box::new(move || callback(self.finish())));
+            }
+        }
+    }
+
+    /// Returns the results of requests that have ended.
+    fn finish(mut self) -> Vec<io::Result<Completion>> {
         let Some(handle) = &mut self.0 else {
             return Vec::new();
         };
-        handle.with(StartedRequest::wait);
         let request = handle.end().expect("it is taken once");
         request.take_raw().iter().map(completion_of).collect()
     }
@@ -615,7 +659,12 @@ struct Handle<'scope> {
     key: Option<usize>,
 }
 
-impl Handle<'_> {
+impl<'scope> Handle<'scope> {
+    /// Returns where the operation is.
+    fn place(&self) -> (&'scope Table, usize) {
+        (self.table, self.key.expect("it was not taken"))
+    }
+
     /// Calls `action`, in which the fiber may wait but calls no callback, with the operation.
     fn with<R>(&self, action: impl FnOnce(&StartedRequest, Place) -> R) -> R {
         let kept = self.table.kept.borrow();

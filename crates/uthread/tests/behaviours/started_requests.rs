@@ -59,6 +59,7 @@ behaviours![
         [
             a_chain_is_carried_out_in_its_order,
             raw_requests_are_cancelled,
+            callbacks_get_the_results_of_raw_requests,
             forgotten_raw_requests_end_with_the_scope,
             refused_entries_start_nothing,
         ]
@@ -420,6 +421,34 @@ fn raw_requests_are_cancelled(place: Place) {
             let ends = chain.wait().into_iter().map(errno);
             assert_eq!(Vec::from_iter(ends), [Errno::CANCELED; 2]);
         });
+    });
+}
+
+#[allow(unsafe_code, reason = "the test keeps what entries point to")]
+fn callbacks_get_the_results_of_raw_requests(place: Place) {
+    place.run(|| {
+        let moment = Timespec::new().nsec(SHORT.subsec_nanos());
+        let ended = RefCell::new(Vec::new());
+        ring::requests(|requests| {
+            let nop = || opcode::Nop::new().build();
+            let sleep = || opcode::Timeout::new(&raw const moment).build();
+            let entries = [
+                vec![sleep().flags(Flags::IO_LINK), nop()],
+                vec![nop()],
+                vec![],
+            ];
+            for entries in entries {
+                // SAFETY: the time lives until the end of the scope.
+                let started = unsafe { requests.submit_all(entries) }.unwrap();
+                started.then(|results| {
+                    let errors = results.into_iter().map(|result| result.err());
+                    let errnos = errors.map(|error| error.and_then(|error| error.raw_os_error()));
+                    ended.borrow_mut().push(Vec::from_iter(errnos));
+                });
+            }
+        });
+        let broken = vec![Some(libc::ETIME), Some(libc::ECANCELED)];
+        assert_eq!(ended.into_inner(), [vec![], vec![None], broken]);
     });
 }
 
