@@ -164,8 +164,37 @@ uint64_t uthread_submit(const struct uthread_manager *manager,
                         void *data);
 
 /*
- Cancels a request or a stream. Its completion tells when it has ended: with `-ECANCELED`, or
- with its result if it was faster. Does nothing if it has ended before.
+ Submits up to 32 requests together, and returns the number by which `uthread_cancel` cancels all
+ of them. A ring gets them in this order. `completion` is called once for each entry, with its own
+ pointer of `data`, or with null if `data` is null.
+
+ A request with the flag `IOSQE_IO_LINK` or `IOSQE_IO_HARDLINK` ends before the next entry
+ starts; the others run concurrently. The completions of such a chain are called in its order,
+ once all of it has ended. If a request with `IOSQE_IO_LINK` fails, or reads or writes less than
+ it should, the rest of its chain completes with `-ECANCELED`; `IOSQE_IO_HARDLINK` goes on.
+
+ The requests are those of `uthread_submit`, with links. On epoll, a chain with a `LINK_TIMEOUT`
+ is not performed, and completes with `-EOPNOTSUPP`. One request that is not permitted makes its
+ whole chain complete with `-EINVAL`; a link at the last entry, or too many entries, make all
+ complete with it.
+
+ Preconditions:
+
+ The manager is open. `entries` points to `count` entries, and `data` to as many pointers or to
+ nothing; neither is used after the call. What an entry refers to remains valid until its
+ completion is called, and is not accessed otherwise. The completions may be called on another
+ thread.
+ */
+uint64_t uthread_submit_all(const struct uthread_manager *manager,
+                            const struct io_uring_sqe *entries,
+                            uint32_t count,
+                            uthread_completion completion,
+                            void *const *data);
+
+/*
+ Cancels a request, a stream, or all requests that were submitted together. The completion tells
+ when each has ended: with `-ECANCELED`, or with its result if it was faster. Does nothing if it
+ has ended before.
 
  Preconditions:
 

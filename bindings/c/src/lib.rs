@@ -10,11 +10,13 @@
 //! | `manager` | the worker, and what it does for other threads |
 //! | `stream` | requests with many results |
 //! | `registered` | files and memory of the ring |
+//! | `batch` | requests that are submitted together |
 //! | `request` | a request by the ring |
 //! | `fallback` | a request without a ring |
 //! | `entry` | the kernel's entry |
 //! | `completion` | the functions of the program that are called |
 
+mod batch;
 mod completion;
 mod entry;
 mod fallback;
@@ -35,6 +37,7 @@ use uthread::{Driver, Runtime};
 pub use completion::{uthread_chunk, uthread_completion, uthread_received};
 pub use entry::io_uring_sqe;
 
+use batch::Batch;
 use completion::{Completion, Function, errno};
 use manager::Manager;
 use registered::{Access, SharedFile};
@@ -207,8 +210,56 @@ pub unsafe extern "C" fn uthread_submit(
     manager.submit(request, completion)
 }
 
-/// Cancels a request or a stream. Its completion tells when it has ended: with `-ECANCELED`, or
-/// with its result if it was faster. Does nothing if it has ended before.
+/// Submits up to 32 requests together, and returns the number by which `uthread_cancel` cancels all
+/// of them. A ring gets them in this order. `completion` is called once for each entry, with its own
+/// pointer of `data`, or with null if `data` is null.
+///
+/// A request with the flag `IOSQE_IO_LINK` or `IOSQE_IO_HARDLINK` ends before the next entry
+/// starts; the others run concurrently. The completions of such a chain are called in its order,
+/// once all of it has ended. If a request with `IOSQE_IO_LINK` fails, or reads or writes less than
+/// it should, the rest of its chain completes with `-ECANCELED`; `IOSQE_IO_HARDLINK` goes on.
+///
+/// The requests are those of `uthread_submit`, with links. On epoll, a chain with a `LINK_TIMEOUT`
+/// is not performed, and completes with `-EOPNOTSUPP`. One request that is not permitted makes its
+/// whole chain complete with `-EINVAL`; a link at the last entry, or too many entries, make all
+/// complete with it.
+///
+/// # Safety
+///
+/// The manager is open. `entries` points to `count` entries, and `data` to as many pointers or to
+/// nothing; neither is used after the call. What an entry refers to remains valid until its
+/// completion is called, and is not accessed otherwise. The completions may be called on another
+/// thread.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_submit_all(
+    manager: *const uthread_manager,
+    entries: *const io_uring_sqe,
+    count: u32,
+    completion: uthread_completion,
+    data: *const *mut c_void,
+) -> u64 {
+    // SAFETY: the manager is open.
+    let manager = unsafe { &(*manager).manager };
+    let requests = (0..count as usize).map(|index| {
+        // SAFETY: promised by the caller.
+        let entry = unsafe { *entries.wrapping_add(index) };
+        let data = if data.is_null() {
+            std::ptr::null_mut()
+        } else {
+            // SAFETY: promised by the caller.
+            unsafe { *data.wrapping_add(index) }
+        };
+        let completion = Completion::new(Function::Completion(completion), data);
+        (entry, completion)
+    });
+    // SAFETY: what the entries refer to stays valid until their completions.
+    manager.submit_all(unsafe { Batch::new(requests) })
+}
+
+/// Cancels a request, a stream, or all requests that were submitted together. The completion tells
+/// when each has ended: with `-ECANCELED`, or with its result if it was faster. Does nothing if it
+/// has ended before.
 ///
 /// # Safety
 ///

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use uthread::sync::Semaphore;
 use uthread::thread::{JoinHandle, Thread, is_cancelled};
 
+use crate::batch::Batch;
 use crate::completion::Completion;
 use crate::registered::Access;
 use crate::request::{self, Request};
@@ -27,40 +28,36 @@ const REQUESTS_PER_FIBER: usize = 64;
 pub(crate) struct Submission {
     number: u64,
     work: Work,
-    completion: Completion,
 }
 
 /// The work of a fiber, until its end.
 pub(crate) enum Work {
-    Request(Request),
-    Stream(Stream),
-    Access(Access),
+    Request(Request, Completion),
+    Batch(Batch),
+    Stream(Stream, Completion),
+    Access(Access, Completion),
 }
 
 impl Submission {
-    pub(crate) fn new(number: u64, work: Work, completion: Completion) -> Submission {
-        Submission {
-            number,
-            work,
-            completion,
-        }
+    pub(crate) fn new(number: u64, work: Work) -> Submission {
+        Submission { number, work }
     }
 
     /// Returns the items that a stream may still deliver.
     fn credit(&self) -> Option<Arc<Semaphore>> {
         match &self.work {
-            Work::Stream(stream) => Some(stream.credit()),
-            Work::Request(_) | Work::Access(_) => None,
+            Work::Stream(stream, _) => Some(stream.credit()),
+            Work::Request(..) | Work::Batch(_) | Work::Access(..) => None,
         }
     }
 
     /// Performs the request in the calling fiber, until its end.
     fn perform(self) {
-        let completion = self.completion;
-        let (result, flags) = match self.work {
-            Work::Stream(stream) => return stream.run(completion),
-            Work::Request(request) => request::perform(request),
-            Work::Access(access) => (access.perform(), 0),
+        let ((result, flags), completion) = match self.work {
+            Work::Batch(batch) => return batch.perform(),
+            Work::Stream(stream, completion) => return stream.run(completion),
+            Work::Request(request, completion) => (request::perform(request), completion),
+            Work::Access(access, completion) => ((access.perform(), 0), completion),
         };
         LIVE.with(|live| live.is_ending.set(true));
         completion.end(result, flags);

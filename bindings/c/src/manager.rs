@@ -17,6 +17,7 @@ use uthread::runtime::Builder;
 use uthread::thread::Thread;
 use uthread::{Driver, Runtime};
 
+use crate::batch::Batch;
 use crate::completion::{Completion, errno};
 use crate::live::{self, Submission, Work};
 use crate::registered::Access;
@@ -95,15 +96,19 @@ impl Manager {
     }
 
     pub(crate) fn submit(&self, request: Request, completion: Completion) -> u64 {
-        self.begin(Work::Request(request), completion)
+        self.begin(Work::Request(request, completion))
+    }
+
+    pub(crate) fn submit_all(&self, batch: Batch) -> u64 {
+        self.begin(Work::Batch(batch))
     }
 
     pub(crate) fn stream(&self, stream: Stream, completion: Completion) -> u64 {
-        self.begin(Work::Stream(stream), completion)
+        self.begin(Work::Stream(stream, completion))
     }
 
     pub(crate) fn access(&self, access: Access, completion: Completion) -> u64 {
-        self.begin(Work::Access(access), completion)
+        self.begin(Work::Access(access, completion))
     }
 
     /// Calls a function on the manager's thread, and waits for its result.
@@ -126,10 +131,10 @@ impl Manager {
             .map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
-    fn begin(&self, work: Work, completion: Completion) -> u64 {
+    fn begin(&self, work: Work) -> u64 {
         // Relaxed: the channel orders the submissions of other threads.
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let submission = Submission::new(number, work, completion);
+        let submission = Submission::new(number, work);
         if live::is_thread_of(self.id) {
             live::defer(submission);
         } else {

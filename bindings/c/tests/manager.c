@@ -198,6 +198,186 @@ static void a_timeout_expires_or_is_cancelled(void) {
     CHECK(end_of(&waiter) == -ECANCELED);
 }
 
+#define TOGETHER_MAX 32
+
+static uint64_t submit_all(struct waiter *waiters, const struct io_uring_sqe *entries, int count) {
+    void *data[TOGETHER_MAX + 1];
+    for (int index = 0; index < count; index++) {
+        sem_init(&waiters[index].ended, 0, 0);
+        data[index] = &waiters[index];
+    }
+    return uthread_submit_all(manager, entries, count, on_completion, data);
+}
+
+/* Submits requests together, and checks the result of each. */
+static void expect_all(const struct io_uring_sqe *entries, int count, const int32_t *results) {
+    struct waiter waiters[TOGETHER_MAX + 1];
+    submit_all(waiters, entries, count);
+    for (int index = 0; index < count; index++) CHECK(end_of(&waiters[index]) == results[index]);
+}
+
+/* Returns an empty file without a name. */
+static int temporary(void) {
+    char path[] = "/tmp/uthread-ring-XXXXXX";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    unlink(path);
+    return fd;
+}
+
+static void linked_requests_follow_each_other(void) {
+    int fd = temporary();
+    char text[5] = "";
+    struct io_uring_sqe chain[] = {
+        entry_of(IORING_OP_WRITE, fd, "some text", 9),
+        entry_of(IORING_OP_FSYNC, fd, NULL, 0),
+        entry_of(IORING_OP_READ, fd, text, 4),
+    };
+    chain[0].flags = chain[1].flags = IOSQE_IO_LINK;
+    chain[2].off = 5;
+    expect_all(chain, 3, (int32_t[]){9, 0, 4});
+    CHECK(strcmp(text, "text") == 0);
+    close(fd);
+}
+
+static void failures_break_chains(void) {
+    int fd = temporary();
+    char text[16];
+    struct io_uring_sqe nop = entry_of(IORING_OP_NOP, -1, NULL, 0);
+    struct io_uring_sqe fails = entry_of(IORING_OP_FSYNC, -1, NULL, 0);
+    struct io_uring_sqe is_short = entry_of(IORING_OP_READ, fd, text, sizeof text);
+    int32_t breaks[] = {0, -EBADF, -ECANCELED, -ECANCELED, 0};
+    struct io_uring_sqe chain[] = {nop, fails, nop, nop, nop};
+    for (int index = 0; index < 3; index++) chain[index].flags = IOSQE_IO_LINK;
+    expect_all(chain, 5, breaks);
+    /* A hard link behind the failure does not help. */
+    chain[2].flags = IOSQE_IO_HARDLINK;
+    expect_all(chain, 5, breaks);
+    chain[1].flags = IOSQE_IO_HARDLINK;
+    expect_all(chain, 5, (int32_t[]){0, -EBADF, 0, 0, 0});
+    CHECK(write(fd, "text", 4) == 4);
+    struct io_uring_sqe reads[] = {is_short, nop};
+    reads[0].flags = IOSQE_IO_LINK;
+    expect_all(reads, 2, (int32_t[]){4, -ECANCELED});
+    reads[0].flags = IOSQE_IO_HARDLINK;
+    expect_all(reads, 2, (int32_t[]){4, 0});
+    reads[0].flags = IOSQE_IO_LINK;
+    reads[0].len = 4;
+    expect_all(reads, 2, (int32_t[]){4, 0});
+    close(fd);
+}
+
+static void unlinked_requests_run_concurrently(void) {
+    struct io_uring_sqe nops[TOGETHER_MAX];
+    for (int index = 0; index < TOGETHER_MAX; index++) nops[index] = entry_of(IORING_OP_NOP, -1, NULL, 0);
+    expect_all(nops, TOGETHER_MAX, (int32_t[TOGETHER_MAX]){0});
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    char bytes[2];
+    struct io_uring_sqe both[] = {
+        entry_of(IORING_OP_READ, ends[0], bytes, 1),
+        entry_of(IORING_OP_WRITE, ends[1], "x", 1),
+    };
+    both[0].off = both[1].off = -1;
+    expect_all(both, 2, (int32_t[]){1, 1});
+    /* A completion does not wait for the rest. */
+    struct waiter waiters[2];
+    both[1] = both[0];
+    both[1].addr = (uintptr_t)&bytes[1];
+    submit_all(waiters, both, 2);
+    for (int seen[2] = {0}, round = 0; round < 2; round++) {
+        CHECK(write(ends[1], "x", 1) == 1);
+        while (1) {
+            int index = sem_trywait(&waiters[0].ended) == 0 ? 0 : sem_trywait(&waiters[1].ended) == 0 ? 1 : -1;
+            if (index >= 0) {
+                CHECK(!seen[index]++ && waiters[index].result == 1);
+                break;
+            }
+            usleep(100);
+        }
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void all_are_cancelled_together(void) {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    char bytes[4];
+    struct io_uring_sqe entries[5];
+    for (int index = 0; index < 4; index++) {
+        entries[index] = entry_of(IORING_OP_READ, ends[0], &bytes[index], 1);
+        entries[index].off = -1;
+    }
+    entries[0].flags = IOSQE_IO_LINK;
+    entries[2].flags = IOSQE_IO_HARDLINK;
+    entries[4] = entry_of(IORING_OP_NOP, -1, NULL, 0);
+    /* Before they start, and after. */
+    for (int waits = 0; waits < 2; waits++) {
+        struct waiter waiters[5];
+        uint64_t number = submit_all(waiters, entries, 5);
+        if (waits) CHECK(end_of(&waiters[4]) == 0);
+        uthread_cancel(manager, number);
+        for (int index = 0; index < 4; index++) CHECK(end_of(&waiters[index]) == -ECANCELED);
+        if (!waits) end_of(&waiters[4]);
+        uthread_cancel(manager, number);
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static sem_t without_data;
+
+static void on_end_without_data(void *data, int32_t result, uint32_t flags) {
+    CHECK(data == NULL && result == 0 && flags == 0);
+    sem_post(&without_data);
+}
+
+static void batches_that_are_not_permitted_start_nothing(void) {
+    int fd = temporary();
+    struct io_uring_sqe entries[TOGETHER_MAX + 1];
+    int32_t refused[TOGETHER_MAX + 1];
+    for (int index = 0; index <= TOGETHER_MAX; index++) {
+        entries[index] = entry_of(IORING_OP_WRITE, fd, "x", 1);
+        refused[index] = -EINVAL;
+    }
+    expect_all(entries, TOGETHER_MAX + 1, refused);
+    entries[1].flags = IOSQE_IO_LINK;
+    expect_all(entries, 2, refused);
+    entries[1].flags = IOSQE_IO_HARDLINK;
+    expect_all(entries, 2, refused);
+    CHECK(lseek(fd, 0, SEEK_END) == 0);
+    close(fd);
+    uthread_submit_all(manager, NULL, 0, on_completion, NULL);
+    struct io_uring_sqe nops[] = {entry_of(IORING_OP_NOP, -1, NULL, 0), entry_of(IORING_OP_NOP, -1, NULL, 0)};
+    sem_init(&without_data, 0, 0);
+    uthread_submit_all(manager, nops, 2, on_end_without_data, NULL);
+    wait_for(&without_data);
+    wait_for(&without_data);
+}
+
+static void linked_timeouts_limit_requests(void) {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    char byte;
+    struct __kernel_timespec time = {.tv_nsec = 1000000};
+    struct io_uring_sqe chain[] = {
+        entry_of(IORING_OP_READ, ends[0], &byte, 1),
+        entry_of(IORING_OP_LINK_TIMEOUT, -1, &time, 1),
+    };
+    chain[0].off = -1;
+    chain[0].flags = IOSQE_IO_LINK;
+    struct waiter waiters[2];
+    submit_all(waiters, chain, 2);
+    int32_t read = end_of(&waiters[0]), limit = end_of(&waiters[1]);
+    if (uthread_manager_has_ring(manager))
+        CHECK((read == -ECANCELED || read == -EINTR) && limit == -ETIME);
+    else
+        CHECK(read == -EOPNOTSUPP && limit == -EOPNOTSUPP);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 /* What a stream has delivered. */
 struct stream {
     sem_t items;
@@ -702,7 +882,13 @@ static void closing_ends_what_is_pending(uthread_options options) {
     read.off = -1;
     sem_init(&after_end.ended, 0, 0);
     uthread_submit(manager, &read, on_cancelled, &read);
+    struct waiter together[3];
+    struct io_uring_sqe reads[] = {read, read, read};
+    reads[0].flags = IOSQE_IO_LINK;
+    submit_all(together, reads, 3);
     uthread_manager_stop(manager);
+    for (int index = 0; index < 3; index++)
+        CHECK(sem_trywait(&together[index].ended) == 0 && together[index].result == -ECANCELED);
     CHECK(sem_trywait(&after_end.ended) == 0 && after_end.result == -ECANCELED);
     for (int index = 0; index < PENDING; index++) {
         CHECK(sem_trywait(&waiters[index].ended) == 0);
@@ -711,6 +897,7 @@ static void closing_ends_what_is_pending(uthread_options options) {
     /* What comes too late ends at once. */
     struct io_uring_sqe late = entry_of(IORING_OP_NOP, -1, NULL, 0);
     CHECK(perform(&late) == -ECANCELED);
+    expect_all(&late, 1, (int32_t[]){-ECANCELED});
     CHECK(uthread_memory_create(manager, 1) == NULL);
     uthread_cancel(manager, 1);
     struct stream stream;
@@ -883,6 +1070,12 @@ int main(int count, char **arguments) {
         refused_requests_tell_why();
         a_read_that_waits_is_cancelled();
         a_timeout_expires_or_is_cancelled();
+        linked_requests_follow_each_other();
+        failures_break_chains();
+        unlinked_requests_run_concurrently();
+        all_are_cancelled_together();
+        batches_that_are_not_permitted_start_nothing();
+        linked_timeouts_limit_requests();
         connections_come_as_there_is_credit();
         received_bytes_come_in_buffers();
         events_come_again();
