@@ -17,16 +17,21 @@ const CHUNK_BYTES: usize = 16 << 10;
 ///
 /// A request's body that is larger than [`Server::body_max`](crate::Server::body_max) is an error of the
 /// kind `FileTooLarge`, which [`Failure`](crate::Failure) answers by 413.
-pub struct Body {
-    source: Source,
-    /// Number of bytes that may be read.
-    left: u64,
-}
+pub struct Body(Source);
 
 enum Source {
     Bytes(Bytes),
     Reader(Box<dyn Read + Send>),
-    Incoming { body: Incoming, received: Bytes },
+    Request(Received),
+}
+
+/// The body of a request.
+struct Received {
+    body: Incoming,
+    /// Number of bytes that may still arrive.
+    left: u64,
+    /// Bytes that have arrived and were not read.
+    bytes: Bytes,
 }
 
 impl Body {
@@ -40,18 +45,15 @@ impl Body {
     /// out in chunks, unless the response has a `Content-Length`. An error ends the connection, by which
     /// the client sees that the body is not complete.
     pub fn from_reader(reader: impl Read + Send + 'static) -> Body {
-        Body {
-            source: Source::Reader(Box::new(reader)),
-            left: u64::MAX,
-        }
+        Body(Source::Reader(Box::new(reader)))
     }
 
     pub(crate) fn from_incoming(body: Incoming, max: u64) -> Body {
-        let received = Bytes::new();
-        Body {
-            source: Source::Incoming { body, received },
+        Body(Source::Request(Received {
+            body,
             left: max,
-        }
+            bytes: Bytes::new(),
+        }))
     }
 
     /// Reads the rest of the body.
@@ -60,22 +62,23 @@ impl Body {
     ///
     /// `FileTooLarge` for a body above the limit; any other error of the connection.
     pub fn into_bytes(mut self) -> io::Result<Bytes> {
-        if let Source::Bytes(bytes) = &mut self.source {
+        if let Source::Bytes(bytes) = &mut self.0 {
             return Ok(mem::take(bytes));
         }
         let mut bytes = Vec::new();
         self.read_to_end(&mut bytes)?;
         Ok(bytes.into())
     }
+}
 
-    /// Waits for bytes of a request. Returns none at the end.
-    fn receive(body: &mut Incoming) -> io::Result<Bytes> {
+impl Received {
+    /// Waits for bytes. Returns none at the end.
+    fn receive(&mut self) -> io::Result<Bytes> {
         loop {
-            let frame = future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
-            match uthread::thread::try_block_on(frame)? {
+            let frame = future::poll_fn(|context| self.poll_frame(context));
+            match uthread::thread::try_block_on(frame)?.transpose()? {
                 None => return Ok(Bytes::new()),
-                Some(Err(error)) => return Err(io::Error::other(error)),
-                Some(Ok(frame)) => match frame.into_data() {
+                Some(frame) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => return Ok(data),
                     // Trailers, which nobody asks for.
                     _ => {}
@@ -84,11 +87,24 @@ impl Body {
         }
     }
 
-    fn spend(&mut self, count: usize) -> io::Result<()> {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        frame.map(|frame| {
+            Some(
+                frame?
+                    .map_err(io::Error::other)
+                    .and_then(|frame| self.admit(frame)),
+            )
+        })
+    }
+
+    /// Counts the bytes of a frame.
+    fn admit(&mut self, frame: Frame<Bytes>) -> io::Result<Frame<Bytes>> {
+        let count = frame.data_ref().map_or(0, Bytes::len);
         match self.left.checked_sub(count as u64) {
             Some(left) => {
                 self.left = left;
-                Ok(())
+                Ok(frame)
             }
             None => Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
@@ -100,27 +116,15 @@ impl Body {
 
 impl Read for Body {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match &mut self.source {
+        match &mut self.0 {
             Source::Reader(reader) => reader.read(buffer),
             Source::Bytes(bytes) => Ok(take(bytes, buffer)),
-            Source::Incoming { body, received } => {
-                if received.is_empty() && !buffer.is_empty() {
-                    *received = Body::receive(body)?;
-                    let count = received.len();
-                    self.spend(count)?;
-                    return self.read_received(buffer);
+            Source::Request(received) => {
+                if received.bytes.is_empty() && !buffer.is_empty() {
+                    received.bytes = received.receive()?;
                 }
-                Ok(take(received, buffer))
+                Ok(take(&mut received.bytes, buffer))
             }
-        }
-    }
-}
-
-impl Body {
-    fn read_received(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match &mut self.source {
-            Source::Incoming { received, .. } => Ok(take(received, buffer)),
-            _ => unreachable!("it has received"),
         }
     }
 }
@@ -140,17 +144,14 @@ impl http_body::Body for Body {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let next = match &mut self.get_mut().source {
+        let next = match &mut self.get_mut().0 {
             Source::Bytes(bytes) => Ok(mem::take(bytes)),
             // Waits, in the fiber of the connection, which has nothing else to do.
             Source::Reader(reader) => chunk(reader),
-            Source::Incoming { body, received } => {
-                if received.is_empty() {
-                    let next = Pin::new(body).poll_frame(context);
-                    return next.map_err(io::Error::other);
-                }
-                Ok(mem::take(received))
+            Source::Request(received) if received.bytes.is_empty() => {
+                return received.poll_frame(context);
             }
+            Source::Request(received) => Ok(mem::take(&mut received.bytes)),
         };
         Poll::Ready(match next {
             Ok(bytes) if bytes.is_empty() => None,
@@ -159,17 +160,17 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.source {
+        match &self.0 {
             Source::Bytes(bytes) => bytes.is_empty(),
             Source::Reader(_) => false,
-            Source::Incoming { body, received } => received.is_empty() && body.is_end_stream(),
+            Source::Request(received) => received.bytes.is_empty() && received.body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.source {
+        match &self.0 {
             Source::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Source::Reader(_) | Source::Incoming { .. } => SizeHint::new(),
+            Source::Reader(_) | Source::Request(_) => SizeHint::new(),
         }
     }
 }
@@ -194,10 +195,7 @@ impl Default for Body {
 
 impl<T: Into<Bytes>> From<T> for Body {
     fn from(bytes: T) -> Body {
-        Body {
-            source: Source::Bytes(bytes.into()),
-            left: u64::MAX,
-        }
+        Body(Source::Bytes(bytes.into()))
     }
 }
 

@@ -316,6 +316,14 @@ fn a_body_above_the_limit_is_refused() {
         let chunked = "POST /sum HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n";
         let (status, ..) = ask(address, &format!("{chunked}b\r\n0123456789x\r\n0\r\n\r\n"));
         assert_eq!(status, 413);
+        // One that is passed on ends where it is too large.
+        let mut stream = connect(address);
+        let chunked = chunked.replace("/sum", "/echo");
+        send(&stream, &format!("{chunked}b\r\n0123456789x\r\n0\r\n\r\n"));
+        let mut text = String::new();
+        let end = stream.read_to_string(&mut text);
+        assert!(end.is_ok() || end.is_err_and(|error| is_end(&error)));
+        assert!(!text.contains("0123456789x"), "{text}");
     });
 }
 
