@@ -288,11 +288,10 @@ impl<M: Manage> Pool<M> {
             }
             turn = lent.close();
         }
-        let connection = self.0.manage.connect().map_err(GetError::Connect)?;
-        self.0.opened.fetch_add(1, Ordering::Relaxed);
+        let member = self.0.connect().map_err(GetError::Connect)?;
         Ok(Pooled {
             shared: Arc::clone(&self.0),
-            member: Some(self.0.member(connection)),
+            member: Some(member),
             turn: Some(turn),
         })
     }
@@ -340,8 +339,7 @@ impl<M: Manage> Pool<M> {
             if open >= idle_min {
                 break;
             }
-            let member = self.0.member(self.0.manage.connect()?);
-            self.0.opened.fetch_add(1, Ordering::Relaxed);
+            let member = self.0.connect()?;
             self.0.idle().push_front(member);
         }
         Ok(())
@@ -384,15 +382,17 @@ impl<M: Manage> Shared<M> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn member(&self, connection: M::Connection) -> Member<M::Connection> {
+    fn connect(&self) -> Result<Member<M::Connection>, M::Error> {
+        let connection = self.manage.connect()?;
+        self.opened.fetch_add(1, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::Relaxed);
         let now = Instant::now();
-        Member {
+        Ok(Member {
             connection,
             since: now,
             used: now,
             open: Open(Arc::clone(&self.open)),
-        }
+        })
     }
 
     fn is_old(&self, member: &Member<M::Connection>) -> bool {
