@@ -191,6 +191,23 @@ impl Simulation {
             .unwrap_or_else(|payload| panic::resume_unwind(payload))
     }
 
+    /// Cancels one of five fibers after another while they run, and ends the runtime at some moment.
+    /// Checks that all fibers have ended then, and that nothing is left.
+    fn end_at_any_moment<T>(&mut self, fibers: &[JoinHandle<T>]) {
+        let turns = self.world().borrow_mut().below(200);
+        for turn in 0..turns {
+            self.try_step();
+            if turn % 40 == 20 {
+                fibers[turn as usize / 40].cancel();
+            }
+        }
+        self.shut_down();
+        assert!(fibers.iter().all(JoinHandle::is_finished));
+        for simulated in &self.workers {
+            simulated.assert_nothing_waits();
+        }
+    }
+
     fn shut_down(&mut self) {
         self.shared.shut_down();
         self.step_until(|workers| {

@@ -16,7 +16,7 @@ use crate::sched::features::readiness::PollOperation;
 use crate::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use crate::sync::select;
 use crate::sync::selection::{Arm, ArmHandle, Event};
-use crate::thread::{self, spawn};
+use crate::thread::spawn;
 use crate::timeout;
 
 const VALUES: usize = 12;
@@ -160,17 +160,6 @@ fn such_a_choice_may_be_ended_at_any_moment() {
         let mut simulation = Simulation::new(seed, 3);
         let pairs = (0..3).flat_map(|index| pair(seed * 41 + index));
         let fibers: Vec<_> = pairs.map(|body| simulation.spawn(body)).collect();
-        let turns = simulation.world().borrow_mut().below(200);
-        for turn in 0..turns {
-            simulation.try_step();
-            if turn % 40 == 20 {
-                fibers[turn as usize / 40].cancel();
-            }
-        }
-        simulation.shut_down();
-        assert!(fibers.iter().all(thread::JoinHandle::is_finished));
-        for simulated in &simulation.workers {
-            simulated.assert_nothing_waits();
-        }
+        simulation.end_at_any_moment(&fibers);
     });
 }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::programs::{Choices, dawdle};
 use super::{Simulation, under_seeds};
 use crate::ring::{self, Request};
-use crate::thread::{self, spawn};
+use crate::thread::spawn;
 
 /// Bytes of a buffer.
 const BYTES: usize = 64;
@@ -99,17 +99,6 @@ fn requests_may_be_ended_at_any_moment() {
         let fibers =
             (0..6).map(|index| simulation.spawn(move || start_and_wait(seed * 43 + index)));
         let fibers = Vec::from_iter(fibers);
-        let turns = simulation.world().borrow_mut().below(200);
-        for turn in 0..turns {
-            simulation.try_step();
-            if turn % 40 == 20 {
-                fibers[turn as usize / 40].cancel();
-            }
-        }
-        simulation.shut_down();
-        assert!(fibers.iter().all(thread::JoinHandle::is_finished));
-        for simulated in &simulation.workers {
-            simulated.assert_nothing_waits();
-        }
+        simulation.end_at_any_moment(&fibers);
     });
 }
