@@ -1,6 +1,6 @@
 //! The command line: arguments, defaults and the text of `--help`. `tunnel`, `top` and `run` have those
-//! of their subcommands, `config` reads a file of options, `server` has those that servers have in common, and `inspect` those of `dump` and
-//! `trace`.
+//! of their subcommands, `config` reads a file of options, `server` has those that servers have in
+//! common, and `inspect` those of `dump` and `trace`.
 //!
 //! Defaults are written only here. Values are checked while they are parsed, so the rest of the
 //! program never sees a zero timeout.
