@@ -9,12 +9,12 @@ use std::time::Duration;
 use uthread::net::{self, TcpStream};
 use uthread::{Runtime, timeout};
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Registry;
+use uthread_openmetrics::prometheus_client::collector::Collector;
+use uthread_openmetrics::prometheus_client::encoding::text::encode;
+use uthread_openmetrics::prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use uthread_openmetrics::prometheus_client::metrics::counter::ConstCounter;
+use uthread_openmetrics::prometheus_client::metrics::gauge::ConstGauge;
+use uthread_openmetrics::prometheus_client::registry::Registry;
 
 use crate::args::CountersArgs;
 use crate::http::response::Status;

@@ -2,11 +2,11 @@
 //! Prometheus reads.
 //!
 //! The [`Collector`] adds the [metrics](uthread::runtime::Metrics) of the runtime to a registry of
-//! `prometheus-client`, beside those of the program:
+//! [`prometheus_client`], beside those of the program:
 //!
 //! ```
-//! use prometheus_client::encoding::text::encode;
-//! use prometheus_client::registry::Registry;
+//! use uthread_openmetrics::prometheus_client::encoding::text::encode;
+//! use uthread_openmetrics::prometheus_client::registry::Registry;
 //!
 //! let mut registry = Registry::default();
 //! registry.register_collector(Box::new(uthread_openmetrics::Collector));
@@ -20,6 +20,10 @@
 //! assert!(text.contains("\nuthread_fibers_started_total{worker=\"0\"} "));
 //! # Ok::<(), std::fmt::Error>(())
 //! ```
+//!
+//! The registry has to be of version 0.26 of `prometheus-client`. This crate re-exports it, so that a
+//! program needs no dependency of its own. One that derives `EncodeLabelSet` does, on `"0.26"`: the code
+//! of the macro names the crate.
 //!
 //! | metric | labels | meaning |
 //! | --- | --- | --- |
@@ -45,6 +49,7 @@
 use std::fmt::Error;
 use std::time::Duration;
 
+pub use prometheus_client;
 use prometheus_client::collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;

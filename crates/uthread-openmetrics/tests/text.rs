@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use prometheus_client::encoding::text::encode;
-use prometheus_client::registry::Registry;
 use uthread::{Driver, Runtime, blocking};
+use uthread_openmetrics::prometheus_client::encoding::text::encode;
+use uthread_openmetrics::prometheus_client::registry::Registry;
 
 fn text() -> String {
     let mut registry = Registry::default();
