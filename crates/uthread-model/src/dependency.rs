@@ -1,54 +1,58 @@
-//! A dependency of the service: how long its calls take, which of them fail, and its circuit
-//! breaker.
+//! A dependency of the simulated service: its servers, and the policies for calling them.
+//!
+//! The policies nest as in a program, the outermost first: hedging, the limit of calls, the choice of
+//! a server, its circuit breaker. What they decide is decided by `uthread-resilience`.
 
-use std::collections::VecDeque;
-
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use uthread_resilience::Breaker;
+use uthread_resilience::{Budget, Endpoints};
 
-use crate::latency::{Draws, Latency};
 use crate::scenario;
+use crate::server::{Drawn, Server};
 use crate::values::nanos;
 
 /// The state of a dependency.
 pub(crate) struct Dependency {
-    draws: Draws,
-    timeout: u64,
-    failures: f64,
+    servers: Vec<Server>,
+    /// The choice among these, in simulated time.
+    endpoints: Endpoints<()>,
+    start: Instant,
+    /// Number of servers of each client, if not all.
+    shard: Option<usize>,
+    /// The servers of clients that have called; where all clients have the same, those of client 0.
+    shards: HashMap<u64, Vec<usize>>,
     /// Maximum number of calls in progress.
     concurrent: u64,
     in_progress: u64,
-    /// Jobs that wait for a call of another one to end; the service bounds their number, or nothing
-    /// does.
-    waiting: VecDeque<usize>,
-    spikes: Vec<Spike>,
-    breaker: Option<Timed>,
+    /// Calls that wait for another one to end; the service bounds their number, or nothing does.
+    waiting: VecDeque<Waiting>,
+    hedge: Option<Hedge>,
 }
 
-struct Spike {
-    from: u64,
-    to: u64,
-    share: f64,
-    /// `None` if it is down.
-    draws: Option<Draws>,
+/// A second call in place of one that takes long.
+struct Hedge {
+    after: u64,
+    budget: Option<Budget>,
 }
 
-/// A breaker, in simulated time.
-struct Timed {
-    breaker: Breaker,
-    start: Instant,
+/// A call that waits for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// Its place among the calls, which another call may have by now.
+    pub(crate) call: usize,
+    pub(crate) number: u64,
 }
 
 /// The result of beginning a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
-    /// It ends at this time.
-    Ends { at: u64, fails: bool },
-    /// The breaker is open.
+pub(crate) enum Began {
+    /// A server is called.
+    Runs { server: usize, drawn: Drawn },
+    /// All breakers are open.
     Refused,
-    /// The dependency is down.
+    /// The server is down.
     Fails,
     /// There are too many calls.
     Waits,
@@ -61,103 +65,97 @@ impl Dependency {
     ///
     /// The errors of reading a file of latencies.
     pub(crate) fn new(given: &scenario::Dependency) -> anyhow::Result<Dependency> {
-        let spike = |spike: &scenario::Spike| {
-            let from = nanos(spike.from);
-            let lasts = spike.lasts.map_or(u64::MAX, nanos);
-            anyhow::Ok(Spike {
-                from,
-                to: from.saturating_add(lasts),
-                share: spike.share,
-                draws: spike.latency.as_ref().map(Latency::draws).transpose()?,
-            })
-        };
-        let spikes = given.spikes.iter().map(spike);
+        let servers = Server::all(given)?;
+        let mut endpoints = Endpoints::new(servers.iter().map(|_| ()));
+        if let Some(breaker) = &given.breaker {
+            endpoints = endpoints.breaker(breaker.failures, breaker.open);
+        }
         Ok(Dependency {
-            draws: given.latency.draws()?,
-            timeout: nanos(given.timeout),
-            failures: given.failures,
+            shard: given.shard.map(|shard| shard as usize),
+            servers,
+            endpoints,
+            start: Instant::now(),
+            shards: HashMap::new(),
             concurrent: given.concurrent.unwrap_or(u64::MAX),
             in_progress: 0,
             waiting: VecDeque::new(),
-            spikes: spikes.collect::<anyhow::Result<_>>()?,
-            breaker: given.breaker.as_ref().map(Timed::new),
+            hedge: given.hedge.as_ref().map(|hedge| Hedge {
+                after: nanos(hedge.after),
+                budget: hedge.budget.map(Budget::new),
+            }),
         })
     }
 
-    /// Returns the mean time that a call takes outside of spikes, in seconds.
+    /// Returns the mean time of a call outside of spikes, in seconds, if all servers have as many.
     pub(crate) fn mean_seconds(&self) -> f64 {
-        self.draws.mean_up_to(self.timeout) / 1e9
+        let seconds = self.servers.iter().map(Server::mean_seconds);
+        seconds.sum::<f64>() / self.servers.len() as f64
     }
 
-    /// Begins a call of a job.
-    pub(crate) fn call(&mut self, job: usize, now: u64, rng: &mut Rng) -> Call {
-        if self
-            .breaker
-            .as_ref()
-            .is_some_and(|timed| timed.breaker.is_open(timed.at(now)))
-        {
-            return Call::Refused;
+    /// Counts a call, not its hedge. Returns after how long it is made again, if it may be.
+    pub(crate) fn hedge_after(&self) -> Option<u64> {
+        let hedge = self.hedge.as_ref()?;
+        if let Some(budget) = &hedge.budget {
+            budget.add();
         }
+        Some(hedge.after)
+    }
+
+    /// Takes a hedge from the budget; returns `false` if there is none.
+    pub(crate) fn take_hedge(&self) -> bool {
+        let budget = self.hedge.as_ref().and_then(|hedge| hedge.budget.as_ref());
+        budget.is_none_or(Budget::take)
+    }
+
+    /// Begins a call of a client.
+    pub(crate) fn begin(&mut self, call: Waiting, client: u64, now: u64, rng: &mut Rng) -> Began {
         if self.in_progress >= self.concurrent {
-            self.waiting.push_back(job);
-            return Call::Waits;
+            self.waiting.push_back(call);
+            return Began::Waits;
         }
-        if let Some(timed) = &self.breaker {
-            let admitted = timed.breaker.admit(job as u64, timed.at(now));
-            admitted.expect("the breaker is not open");
-        }
-        let spike = self.spikes.iter_mut().find(|spike| {
-            let is_now = (spike.from..spike.to).contains(&now);
-            is_now && (spike.share >= 1.0 || rng.f64() < spike.share)
-        });
-        let draws = match spike {
-            None => Some(&mut self.draws),
-            Some(spike) => spike.draws.as_mut(),
+        let random = match self.servers.len() {
+            1 => 0.0,
+            _ => rng.f64(),
         };
-        let Some(latency) = draws.map(|draws| draws.next(rng)) else {
-            self.record(job, now, true);
-            return Call::Fails;
+        let client = self.shard.map_or(0, |_| client);
+        let shard = || {
+            let count = self.shard.unwrap_or(self.servers.len());
+            self.endpoints.shard(client, count)
         };
-        self.in_progress += 1;
-        let fails = latency >= self.timeout || self.failures > 0.0 && rng.f64() < self.failures;
-        Call::Ends {
-            at: now + latency.min(self.timeout),
-            fails,
+        let among = self.shards.entry(client).or_insert_with(shard);
+        let at = self.start + Duration::from_nanos(now);
+        let Ok(server) = self.endpoints.admit(among, call.number, at, random) else {
+            return Began::Refused;
+        };
+        match self.servers[server].draw(now, rng) {
+            Some(drawn) => {
+                self.in_progress += 1;
+                Began::Runs { server, drawn }
+            }
+            None => {
+                self.endpoints.record(server, call.number, at, true);
+                Began::Fails
+            }
         }
     }
 
-    /// Ends the call of a job.
-    pub(crate) fn end(&mut self, job: usize, now: u64, failed: bool) {
+    /// Ends a call; `has_failed` is `None` if nobody waits for the result.
+    pub(crate) fn end(&mut self, server: usize, number: u64, now: u64, has_failed: Option<bool>) {
         self.in_progress -= 1;
-        self.record(job, now, failed);
+        let at = self.start + Duration::from_nanos(now);
+        match has_failed {
+            Some(has_failed) => self.endpoints.record(server, number, at, has_failed),
+            None => self.endpoints.abandon(server, number, at),
+        }
     }
 
-    /// Returns a job that has waited and may call now.
-    pub(crate) fn take_waiting(&mut self) -> Option<usize> {
+    /// Returns a call that has waited and may begin now.
+    pub(crate) fn take_waiting(&mut self) -> Option<Waiting> {
         if self.in_progress < self.concurrent {
             self.waiting.pop_front()
         } else {
             None
         }
-    }
-
-    fn record(&self, job: usize, now: u64, failed: bool) {
-        if let Some(timed) = &self.breaker {
-            timed.breaker.record(job as u64, timed.at(now), failed);
-        }
-    }
-}
-
-impl Timed {
-    fn new(given: &scenario::Breaker) -> Timed {
-        Timed {
-            breaker: Breaker::new(given.failures, given.open),
-            start: Instant::now(),
-        }
-    }
-
-    fn at(&self, now: u64) -> Instant {
-        self.start + Duration::from_nanos(now)
     }
 }
 
@@ -165,29 +163,52 @@ impl Timed {
 mod tests {
     use super::*;
 
-    const SECOND: u64 = 1_000_000_000;
-
     fn dependency(text: &str) -> Dependency {
         Dependency::new(&toml::from_str(text).unwrap()).unwrap()
     }
 
+    fn call(number: u64) -> Waiting {
+        let call = number as usize;
+        Waiting { call, number }
+    }
+
     #[test]
-    fn calls_wait_fail_and_take_longer() {
+    fn calls_wait_for_a_turn() {
         let mut rng = Rng::with_seed(1);
-        let mut limited = dependency("latency = \"1s\"\ntimeout = \"2s\"\nconcurrent = 1");
-        let ends = |at, fails| Call::Ends { at, fails };
-        assert_eq!(limited.call(1, 0, &mut rng), ends(SECOND, false));
-        assert_eq!(limited.call(2, 0, &mut rng), Call::Waits);
+        let mut limited = dependency("latency = \"1s\"\nconcurrent = 1");
+        let began = limited.begin(call(1), 0, 0, &mut rng);
+        assert!(matches!(began, Began::Runs { server: 0, .. }), "{began:?}");
+        assert_eq!(limited.begin(call(2), 0, 0, &mut rng), Began::Waits);
         assert_eq!(limited.take_waiting(), None);
-        limited.end(1, SECOND, false);
-        assert_eq!(limited.take_waiting(), Some(2));
-        let mut spiky = dependency(
-            "latency = \"1s\"\ntimeout = \"2s\"\n\
-             spikes = [{ from = \"1s\", lasts = \"1s\" }, { from = \"3s\", latency = \"5s\" }]",
+        limited.end(0, 1, 0, None);
+        assert_eq!(limited.take_waiting(), Some(call(2)));
+    }
+
+    #[test]
+    fn a_client_has_its_servers_and_those_that_fail_are_spared() {
+        let mut rng = Rng::with_seed(1);
+        let mut sharded = dependency(
+            "latency = \"1s\"\nendpoints = [{ count = 10 }]\nshard = 2\n\
+             breaker = { failures = 1, open = \"1h\" }",
         );
-        assert_eq!(spiky.call(1, 0, &mut rng), ends(SECOND, false));
-        assert_eq!(spiky.call(1, SECOND, &mut rng), Call::Fails);
-        assert_eq!(spiky.call(1, 2 * SECOND, &mut rng), ends(3 * SECOND, false));
-        assert_eq!(spiky.call(1, 3 * SECOND, &mut rng), ends(5 * SECOND, true));
+        let mut servers = Vec::new();
+        for number in 0..100 {
+            if let Began::Runs { server, .. } = sharded.begin(call(number), 7, 0, &mut rng) {
+                servers.push(server);
+            }
+        }
+        servers.sort_unstable();
+        servers.dedup();
+        let [one, other] = servers[..] else {
+            panic!("{servers:?}");
+        };
+        sharded.end(one, 0, 0, Some(true));
+        let began = sharded.begin(call(100), 7, 0, &mut rng);
+        assert!(
+            matches!(began, Began::Runs { server, .. } if server == other),
+            "{began:?}"
+        );
+        sharded.end(other, 100, 0, Some(true));
+        assert_eq!(sharded.begin(call(101), 7, 0, &mut rng), Began::Refused);
     }
 }

@@ -19,8 +19,11 @@ mod mode;
 mod simulation;
 
 mod arrivals;
+mod service;
+
 mod dependency;
 mod events;
+mod server;
 
 mod real;
 

@@ -12,8 +12,8 @@ use crate::words::{count, number, rate, time};
 const FULL: f64 = 0.95;
 
 /// Names the first resource that the load needs more of than there is: CPUs, calls of a dependency,
-/// threads or connections. `calls` has the mean time of a call of each dependency, in seconds.
-pub(crate) fn limit(scenario: &Scenario, outcome: &Outcome, calls: &[f64]) -> String {
+/// threads or connections.
+pub(crate) fn limit(scenario: &Scenario, outcome: &Outcome) -> String {
     let load = outcome.load();
     let (work, cpus) = (
         scenario.service.work.as_secs_f64(),
@@ -27,7 +27,7 @@ pub(crate) fn limit(scenario: &Scenario, outcome: &Outcome, calls: &[f64]) -> St
             count(cpus, "CPU")
         );
     }
-    for (dependency, &call) in scenario.dependencies.iter().zip(calls) {
+    for (dependency, &call) in scenario.dependencies.iter().zip(&outcome.call_seconds) {
         if let Some(concurrent) = dependency.concurrent
             && load * call > FULL * concurrent as f64
         {

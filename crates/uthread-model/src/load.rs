@@ -5,9 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
 
 use crate::latency::Latency;
-use crate::scenario::{
-    Arrivals, CALL_TIMEOUT, Client, Dependency, REQUESTS_MAX, Scenario, Service,
-};
+use crate::scenario::{Arrivals, Client, Dependency, REQUESTS_MAX, Scenario, Service};
 use crate::values::parse_rate;
 
 /// Number of requests, unless the options have one.
@@ -120,15 +118,7 @@ impl Load {
                 Some(Spacing::Poisson) => Arrivals::Poisson { rate: self.rate() },
                 Some(Spacing::Even) | None => Arrivals::LeakyBucket { rate: self.rate() },
             },
-            dependencies: vec![Dependency {
-                name: "dependency".to_owned(),
-                latency: self.latency(),
-                timeout: CALL_TIMEOUT,
-                failures: 0.0,
-                concurrent: None,
-                spikes: Vec::new(),
-                breaker: None,
-            }],
+            dependencies: vec![Dependency::new(self.latency())],
             service: Service::default(),
             sync: None,
             fibers: None,

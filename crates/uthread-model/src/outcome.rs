@@ -28,6 +28,12 @@ pub struct Outcome {
     pub failed: Vec<Failed>,
     /// Number of responses for which no client waited any more.
     pub wasted: u64,
+    /// Number of second calls in place of those that took long.
+    pub hedged: u64,
+    /// Number of clients.
+    pub clients: u64,
+    /// Number of clients of which a request has failed.
+    pub clients_failed: u64,
     /// Seconds from the beginning to the end of the last request.
     pub seconds: f64,
     /// Requests per second that arrive.
@@ -65,6 +71,9 @@ pub struct Outcome {
     pub seconds_in_progress: f64,
     /// Seconds that a request takes without waiting, outside of spikes.
     pub service_seconds: f64,
+    /// Mean seconds of a call of each dependency, outside of spikes, if all its servers have as many.
+    #[serde(skip)]
+    pub(crate) call_seconds: Vec<f64>,
     /// Number of requests in progress that the load needs by Little's law, retries included.
     pub demand: f64,
     /// The limit of the service, in a sentence.

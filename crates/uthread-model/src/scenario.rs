@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::latency::Latency;
 use crate::values::{
     count, duration, positive_duration, share, some_budget, some_count, some_duration,
-    some_positive_duration, some_rate,
+    some_positive_duration, some_rate, some_share,
 };
 
 /// Maximum number of requests: a simulation of as many takes some minutes.
@@ -22,13 +22,17 @@ pub(crate) const REQUESTS_MAX: u64 = 1_000_000_000;
 pub(crate) const CONCURRENCY_MAX: u64 = 1_000_000_000;
 /// Maximum number of CPUs.
 const CPUS_MAX: u64 = 1_000_000;
+/// Maximum number of servers of a dependency in a line of its list.
+const ENDPOINTS_MAX: u64 = 10_000;
+/// Maximum number of clients: each has a flag.
+const CLIENTS_MAX: u64 = 1_000_000;
 /// Maximum number of retries of a request. Clients give up long before.
 const RETRIES_MAX: u64 = 100;
 /// Maximum memory of a thread or fiber: 1 TiB.
 const BYTES_MAX: u64 = 1 << 40;
 
 /// A call that takes as long has failed, unless the scenario says otherwise.
-pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A thread with a stack of which two pages are in use, and the kernel's part of it.
 const THREAD_BYTES: u64 = 24 * 1024;
@@ -126,7 +130,42 @@ pub(crate) struct Dependency {
     /// Times in which it is slower than usual, or down. The first one that affects a call counts.
     #[serde(default)]
     pub(crate) spikes: Vec<Spike>,
+    /// One for each server.
     pub(crate) breaker: Option<Breaker>,
+    /// Its servers, each of which has the values above, or its own. A call goes to the one with fewer
+    /// calls of two at random whose breakers are closed. Absent: there is one.
+    #[serde(default)]
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// Number of servers that belong to each client: shuffle sharding. Absent: all do.
+    #[serde(default, deserialize_with = "some_count::<_, 1, ENDPOINTS_MAX>")]
+    pub(crate) shard: Option<u64>,
+    pub(crate) hedge: Option<Hedge>,
+}
+
+/// Servers of a dependency. Absent values are those of the dependency.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Endpoint {
+    /// Number of servers like this.
+    #[serde(deserialize_with = "count::<_, 1, ENDPOINTS_MAX>")]
+    pub(crate) count: u64,
+    pub(crate) latency: Option<Latency>,
+    #[serde(deserialize_with = "some_share")]
+    pub(crate) failures: Option<f64>,
+    pub(crate) spikes: Option<Vec<Spike>>,
+}
+
+/// A second call in place of one that takes long. The first result counts, and the other call is
+/// cancelled.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Hedge {
+    /// Time after which the second call begins.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) after: Duration,
+    /// Number of second calls per first call. Absent: no bound.
+    #[serde(default, deserialize_with = "some_budget")]
+    pub(crate) budget: Option<f64>,
 }
 
 /// A time in which a dependency is slow or down.
@@ -145,7 +184,7 @@ pub(crate) struct Spike {
     pub(crate) latency: Option<Latency>,
 }
 
-/// A circuit breaker, which stops the calls of a dependency for a while after it has failed.
+/// A circuit breaker, which stops the calls of a server for a while after it has failed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Breaker {
@@ -201,10 +240,13 @@ pub(crate) struct Fibers {
     pub(crate) bytes_each: u64,
 }
 
-/// The patience of clients.
-#[derive(Clone, Debug, Default, Deserialize)]
+/// The number and the patience of clients.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Client {
+    /// Number of clients; each request is that of one of them, at random.
+    #[serde(deserialize_with = "count::<_, 1, CLIENTS_MAX>")]
+    pub(crate) count: u64,
     /// An attempt without a response after this time has failed. The service does not notice.
     /// Absent: clients wait.
     #[serde(deserialize_with = "some_positive_duration")]
@@ -225,6 +267,47 @@ impl Threads {
         Threads {
             threads,
             bytes_each: THREAD_BYTES,
+        }
+    }
+}
+
+impl Dependency {
+    /// Describes a dependency with this latency, without failures and policies.
+    pub(crate) fn new(latency: Latency) -> Dependency {
+        Dependency {
+            name: dependency_name(),
+            latency,
+            timeout: CALL_TIMEOUT,
+            failures: 0.0,
+            concurrent: None,
+            spikes: Vec::new(),
+            breaker: None,
+            endpoints: Vec::new(),
+            shard: None,
+            hedge: None,
+        }
+    }
+}
+
+impl Default for Endpoint {
+    fn default() -> Endpoint {
+        Endpoint {
+            count: 1,
+            latency: None,
+            failures: None,
+            spikes: None,
+        }
+    }
+}
+
+impl Default for Client {
+    fn default() -> Client {
+        Client {
+            count: 1,
+            timeout: None,
+            retries: 0,
+            backoff: Duration::ZERO,
+            budget: None,
         }
     }
 }

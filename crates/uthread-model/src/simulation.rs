@@ -3,20 +3,19 @@
 //! Requests of clients and jobs of the service are separate: a client that gives up leaves its job
 //! behind, and may send the request again.
 
-use std::collections::VecDeque;
-
 use anyhow::ensure;
 use fastrand::Rng;
 use slab::Slab;
 use uthread_resilience::{Budget, Retry};
 
 use crate::arrivals::Source;
-use crate::dependency::{Call, Dependency};
+use crate::dependency::{Began, Dependency, Waiting};
 use crate::events::Events;
 use crate::mode::Mode;
 use crate::outcome::Outcome;
 use crate::scenario::{Client, Scenario};
 use crate::series::{Gauge, Series};
+use crate::service::Service;
 use crate::tally::{Failure, Tally};
 use crate::values::nanos;
 
@@ -73,6 +72,7 @@ pub(crate) fn budget(client: &Client) -> Option<Budget> {
 
 /// A request of a client until it has its response, or has failed.
 struct Request {
+    client: u64,
     arrived: u64,
     retries: u64,
     /// Number of the attempt's job, which may have ended; no job has the number 0.
@@ -82,22 +82,41 @@ struct Request {
 /// A request in the service.
 struct Job {
     request: usize,
+    client: u64,
     /// Number among all jobs.
     number: u64,
     arrived: u64,
     accepted: u64,
-    /// Number of calls that have succeeded.
+    /// Number of dependencies whose calls have succeeded.
     called: usize,
+    /// Calls of the next one: a second one if it is hedged.
+    calls: [Option<usize>; 2],
+}
+
+/// A call that a job waits for.
+struct Call {
+    job: usize,
+    /// Number among all calls.
+    number: u64,
+    /// `None` while it waits for its turn.
+    server: Option<usize>,
 }
 
 #[derive(Clone, Copy)]
 enum Event {
     /// A job has done its own work.
     Worked(usize),
-    /// A call of a job has ended.
+    /// The call with this number has ended, unless it was cancelled.
     Called {
-        job: usize,
+        call: usize,
+        number: u64,
         fails: bool,
+    },
+    /// A job calls the dependency once more, if it still waits for the first call.
+    Hedge {
+        job: usize,
+        number: u64,
+        called: usize,
     },
     /// The client of a request waits no longer for this job.
     GaveUp {
@@ -118,20 +137,10 @@ struct Simulation {
     requests: Slab<Request>,
     jobs: Slab<Job>,
     jobs_count: u64,
+    calls: Slab<Call>,
+    calls_count: u64,
 
-    /// Maximum number of jobs in progress: threads, or connections.
-    slots: u64,
-    in_progress: u64,
-    /// Jobs that wait to be accepted.
-    queue: VecDeque<usize>,
-    queue_max: u64,
-    shed_after: u64,
-    /// CPU time of a job.
-    work: u64,
-    cpus_free: u64,
-    /// Jobs that wait for a CPU.
-    for_cpu: VecDeque<usize>,
-    dependencies: Vec<Dependency>,
+    service: Service,
     client: Client,
     budget: Option<Budget>,
 
@@ -141,14 +150,6 @@ struct Simulation {
 
 impl Simulation {
     fn new(scenario: &Scenario, mode: Mode) -> anyhow::Result<Simulation> {
-        let service = &scenario.service;
-        let slots = match mode {
-            Mode::Sync => scenario.sync.map(|sync| sync.threads),
-            Mode::Async => scenario
-                .fibers
-                .map(|fibers| fibers.connections.unwrap_or(u64::MAX)),
-        };
-        let dependencies = scenario.dependencies.iter().map(Dependency::new);
         let mut source = Source::new(&scenario.arrivals, scenario.seed)?;
         Ok(Simulation {
             now: 0,
@@ -161,15 +162,9 @@ impl Simulation {
             requests: Slab::new(),
             jobs: Slab::new(),
             jobs_count: 0,
-            slots: slots.expect("the scenario has a service of this mode"),
-            in_progress: 0,
-            queue: VecDeque::new(),
-            queue_max: service.queue.unwrap_or(u64::MAX),
-            shed_after: service.shed_after.map_or(u64::MAX, nanos),
-            work: nanos(service.work),
-            cpus_free: service.cpus.unwrap_or(1),
-            for_cpu: VecDeque::new(),
-            dependencies: dependencies.collect::<anyhow::Result<_>>()?,
+            calls: Slab::new(),
+            calls_count: 0,
+            service: Service::new(scenario, mode)?,
             client: scenario.client.clone(),
             budget: budget(&scenario.client),
             tally: Tally::new(),
@@ -209,7 +204,12 @@ impl Simulation {
         if let Some(budget) = &self.budget {
             budget.add();
         }
+        let client = match self.client.count {
+            1 => 0,
+            count => self.rng.u64(..count),
+        };
         let request = self.requests.insert(Request {
+            client,
             arrived: self.now,
             retries: 0,
             job: 0,
@@ -220,13 +220,24 @@ impl Simulation {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Worked(job) => {
-                match self.for_cpu.pop_front() {
-                    Some(next) => self.events.add(self.now + self.work, Event::Worked(next)),
-                    None => self.cpus_free += 1,
+                match self.service.for_cpu.pop_front() {
+                    Some(next) => self
+                        .events
+                        .add(self.now + self.service.work, Event::Worked(next)),
+                    None => self.service.cpus_free += 1,
                 }
                 self.call_next(job);
             }
-            Event::Called { job, fails } => self.end_call(job, fails),
+            Event::Called {
+                call,
+                number,
+                fails,
+            } => self.end_call(call, number, fails),
+            Event::Hedge {
+                job,
+                number,
+                called,
+            } => self.hedge(job, number, called),
             Event::GaveUp { request, job } => {
                 let is_current = |request: &Request| request.job == job;
                 if self.requests.get(request).is_some_and(is_current) {
@@ -242,9 +253,10 @@ impl Simulation {
         self.jobs_count += 1;
         let number = self.jobs_count;
         self.requests[request].job = number;
+        let client = self.requests[request].client;
         self.tally.attempts += 1;
-        let is_accepted = self.in_progress < self.slots;
-        if !is_accepted && self.queue.len() as u64 >= self.queue_max {
+        let is_accepted = self.service.in_progress < self.service.slots;
+        if !is_accepted && self.service.queue.len() as u64 >= self.service.queue_max {
             return self.fail(request, Failure::Refused);
         }
         if let Some(timeout) = self.client.timeout {
@@ -254,15 +266,17 @@ impl Simulation {
         }
         let job = self.jobs.insert(Job {
             request,
+            client,
             number,
             arrived: self.now,
             accepted: 0,
             called: 0,
+            calls: [None; 2],
         });
         if is_accepted {
             self.accept(job);
         } else {
-            self.queue.push_back(job);
+            self.service.queue.push_back(job);
             self.waiting_changed();
         }
     }
@@ -270,43 +284,130 @@ impl Simulation {
     fn accept(&mut self, job: usize) {
         self.jobs[job].accepted = self.now;
         self.tally.accepted += 1;
-        self.in_progress += 1;
+        self.service.in_progress += 1;
         self.in_progress_changed();
-        if self.work == 0 {
+        if self.service.work == 0 {
             self.call_next(job);
-        } else if self.cpus_free > 0 {
-            self.cpus_free -= 1;
-            self.events.add(self.now + self.work, Event::Worked(job));
+        } else if self.service.cpus_free > 0 {
+            self.service.cpus_free -= 1;
+            self.events
+                .add(self.now + self.service.work, Event::Worked(job));
         } else {
-            self.for_cpu.push_back(job);
+            self.service.for_cpu.push_back(job);
         }
     }
 
     /// Calls the next dependency of a job, or ends it after the last one.
     fn call_next(&mut self, job: usize) {
-        let called = self.jobs[job].called;
-        let Some(dependency) = self.dependencies.get_mut(called) else {
+        let Job { called, number, .. } = self.jobs[job];
+        let Some(dependency) = self.service.dependencies.get(called) else {
             return self.end(job, Ok(()));
         };
-        match dependency.call(job, self.now, &mut self.rng) {
-            Call::Ends { at, fails } => self.events.add(at, Event::Called { job, fails }),
-            Call::Refused => self.end(job, Err(Failure::Breaker)),
-            Call::Fails => self.end(job, Err(Failure::Call)),
-            Call::Waits => {}
+        if let Some(after) = dependency.hedge_after() {
+            let event = Event::Hedge {
+                job,
+                number,
+                called,
+            };
+            self.events.add(self.now + after, event);
+        }
+        self.call(job, 0);
+    }
+
+    /// Makes the second call of a job that still waits for the first one.
+    fn hedge(&mut self, job: usize, number: u64, called: usize) {
+        let is_waiting = |job: &Job| job.number == number && job.called == called;
+        if self.jobs.get(job).is_some_and(is_waiting)
+            && self.service.dependencies[called].take_hedge()
+        {
+            self.tally.hedged += 1;
+            self.call(job, 1);
         }
     }
 
-    fn end_call(&mut self, job: usize, fails: bool) {
+    /// Calls the next dependency of a job, for the first or the second time.
+    fn call(&mut self, job: usize, place: usize) {
+        self.calls_count += 1;
+        let call = self.calls.insert(Call {
+            job,
+            number: self.calls_count,
+            server: None,
+        });
+        self.jobs[job].calls[place] = Some(call);
+        self.begin_call(call);
+    }
+
+    fn begin_call(&mut self, call: usize) {
+        let Call { job, number, .. } = self.calls[call];
+        let Job { called, client, .. } = self.jobs[job];
+        let waiting = Waiting { call, number };
+        match self.service.dependencies[called].begin(waiting, client, self.now, &mut self.rng) {
+            Began::Runs { server, drawn } => {
+                self.calls[call].server = Some(server);
+                let fails = drawn.fails;
+                let event = Event::Called {
+                    call,
+                    number,
+                    fails,
+                };
+                self.events.add(self.now + drawn.latency, event);
+            }
+            Began::Refused => self.fail_call(call, Failure::Breaker),
+            Began::Fails => self.fail_call(call, Failure::Call),
+            Began::Waits => {}
+        }
+    }
+
+    /// Ends a call that a server has answered, or not in time.
+    fn end_call(&mut self, call: usize, number: u64, fails: bool) {
+        let is_current = |call: &Call| call.number == number;
+        if !self.calls.get(call).is_some_and(is_current) {
+            return;
+        }
+        let job = self.calls[call].job;
         let called = self.jobs[job].called;
-        self.dependencies[called].end(job, self.now, fails);
-        while let Some(waiting) = self.dependencies[called].take_waiting() {
-            self.call_next(waiting);
+        let mut calls = [Some(call), None];
+        if !fails {
+            // The other one is cancelled.
+            calls = std::mem::take(&mut self.jobs[job].calls);
+        }
+        for ended in calls.into_iter().flatten() {
+            let Call { server, number, .. } = self.calls[ended];
+            if let Some(server) = server {
+                let result = (ended == call).then_some(fails);
+                self.service.dependencies[called].end(server, number, self.now, result);
+            }
+            if !fails {
+                self.calls.remove(ended);
+            }
+        }
+        while let Some(Waiting { call, number }) = self.service.dependencies[called].take_waiting()
+        {
+            if self
+                .calls
+                .get(call)
+                .is_some_and(|call| call.number == number)
+            {
+                self.begin_call(call);
+            }
         }
         if fails {
-            self.end(job, Err(Failure::Call));
+            self.fail_call(call, Failure::Call);
         } else {
             self.jobs[job].called += 1;
             self.call_next(job);
+        }
+    }
+
+    /// Removes a call without success: the job waits for the other one, if there is one.
+    fn fail_call(&mut self, call: usize, failure: Failure) {
+        let job = self.calls.remove(call).job;
+        let calls = &mut self.jobs[job].calls;
+        for place in calls.iter_mut().filter(|place| **place == Some(call)) {
+            *place = None;
+        }
+        if *calls == [None; 2] {
+            self.end(job, Err(failure));
         }
     }
 
@@ -314,18 +415,18 @@ impl Simulation {
     fn end(&mut self, job: usize, result: Result<(), Failure>) {
         let job = self.jobs.remove(job);
         self.tally.ended(self.now, self.now - job.accepted);
-        self.in_progress -= 1;
+        self.service.in_progress -= 1;
         self.in_progress_changed();
         self.respond(&job, result);
     }
 
     /// Accepts the jobs that have waited longest.
     fn accept_waiting(&mut self) {
-        while self.in_progress < self.slots
-            && let Some(next) = self.queue.pop_front()
+        while self.service.in_progress < self.service.slots
+            && let Some(next) = self.service.queue.pop_front()
         {
             self.waiting_changed();
-            if self.now - self.jobs[next].arrived > self.shed_after {
+            if self.now - self.jobs[next].arrived > self.service.shed_after {
                 let shed = self.jobs.remove(next);
                 self.respond(&shed, Err(Failure::Shed));
             } else {
@@ -362,26 +463,30 @@ impl Simulation {
             request.job = 0;
             self.events.add(self.now + backoff, Event::Retry(number));
         } else {
-            self.requests.remove(number);
-            self.tally.failed(self.now, failure);
+            let request = self.requests.remove(number);
+            self.tally.failed(self.now, request.client, failure);
             self.series.at(self.now).failed += 1;
         }
     }
 
     fn in_progress_changed(&mut self) {
-        let in_progress = self.in_progress;
+        let in_progress = self.service.in_progress;
         self.series.set(Gauge::InProgress, self.now, in_progress);
     }
 
     fn waiting_changed(&mut self) {
-        let waiting = self.queue.len() as u64;
+        let waiting = self.service.queue.len() as u64;
         self.series.set(Gauge::Waiting, self.now, waiting);
     }
 
     fn outcome(mut self, scenario: &Scenario, mode: Mode) -> Outcome {
         self.series.end(self.tally.end());
-        let calls = self.dependencies.iter().map(Dependency::mean_seconds);
-        let calls = Vec::from_iter(calls);
-        self.tally.outcome(scenario, mode, self.series, &calls)
+        let calls = self
+            .service
+            .dependencies
+            .iter()
+            .map(Dependency::mean_seconds);
+        let calls = calls.collect();
+        self.tally.outcome(scenario, mode, self.series, calls)
     }
 }

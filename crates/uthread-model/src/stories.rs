@@ -22,6 +22,11 @@ stories![
     "outage-breaker",
     "retry-storm",
     "retry-budget",
+    "slow-server",
+    "slow-server-hedge",
+    "unhealthy-server",
+    "unhealthy-server-shards",
+    "unhealthy-server-breaker",
     "bursts",
     "cpu-bound",
 ];

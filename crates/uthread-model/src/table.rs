@@ -49,6 +49,15 @@ pub(crate) fn rows(outcomes: &[&Outcome]) -> Vec<Vec<String>> {
             number(outcome.wasted)
         });
     }
+    if outcomes.iter().any(|outcome| outcome.hedged > 0) {
+        rows.add("hedged calls", |outcome| number(outcome.hedged));
+    }
+    if outcomes.iter().any(|outcome| outcome.clients > 1) {
+        rows.add("clients with failures", |outcome| {
+            let (failed, all) = (outcome.clients_failed, outcome.clients);
+            format!("{} of {}", number(failed), number(all))
+        });
+    }
     add_latencies(&mut rows);
     rows.add("in progress", |outcome| level(outcome.in_progress));
     rows.add("by Little's law", |outcome| significant(outcome.demand));

@@ -1,5 +1,7 @@
 //! Counts of a simulation or a real run in progress, and the results that follow from them.
 
+use std::collections::HashSet;
+
 use crate::latencies::Latencies;
 use crate::limit::limit;
 use crate::mode::Mode;
@@ -39,9 +41,13 @@ pub(crate) struct Tally {
     pub(crate) accepted: u64,
     /// Number of jobs whose client had given up before they ended.
     pub(crate) wasted: u64,
+    /// Number of second calls in place of those that took long.
+    pub(crate) hedged: u64,
     requests: u64,
     succeeded: u64,
     failed: [u64; CAUSES.len()],
+    /// Clients of which a request has failed.
+    clients_failed: HashSet<u64>,
     last_arrival: u64,
     steady: Steady,
     last_end: u64,
@@ -59,9 +65,11 @@ impl Tally {
             attempts: 0,
             accepted: 0,
             wasted: 0,
+            hedged: 0,
             requests: 0,
             succeeded: 0,
             failed: [0; CAUSES.len()],
+            clients_failed: HashSet::new(),
             last_arrival: 0,
             steady: Steady::new(),
             last_end: 0,
@@ -92,8 +100,9 @@ impl Tally {
         self.timeline.add(now, latency);
     }
 
-    pub(crate) fn failed(&mut self, now: u64, failure: Failure) {
+    pub(crate) fn failed(&mut self, now: u64, client: u64, failure: Failure) {
         self.last_end = now;
+        self.clients_failed.insert(client);
         self.failed[failure as usize] += 1;
     }
 
@@ -108,7 +117,7 @@ impl Tally {
         scenario: &Scenario,
         mode: Mode,
         series: Series,
-        calls: &[f64],
+        calls: Vec<f64>,
     ) -> Outcome {
         let end = self.end();
         let offered = scenario.arrivals.rate();
@@ -136,6 +145,9 @@ impl Tally {
             succeeded: self.succeeded,
             failed: failed.filter(|failed| failed.requests > 0).collect(),
             wasted: self.wasted,
+            hedged: self.hedged,
+            clients: scenario.client.count,
+            clients_failed: self.clients_failed.len() as u64,
             seconds: seconds(end),
             offered,
             rate: per_second(self.succeeded, end),
@@ -152,12 +164,13 @@ impl Tally {
             bytes: bytes_each.saturating_mul(all),
             seconds_in_progress: self.in_progress / 1e9 / self.accepted.max(1) as f64,
             service_seconds,
+            call_seconds: calls,
             demand: 0.0,
             limit: String::new(),
             series,
         };
         outcome.demand = outcome.load() * service_seconds;
-        outcome.limit = limit(scenario, &outcome, calls);
+        outcome.limit = limit(scenario, &outcome);
         outcome
     }
 }

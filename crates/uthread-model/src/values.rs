@@ -164,6 +164,12 @@ pub(crate) fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D
     number(deserializer, &(0.0..=1.0))
 }
 
+pub(crate) fn some_share<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<f64>, D::Error> {
+    share(deserializer).map(Some)
+}
+
 pub(crate) fn some_budget<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<f64>, D::Error> {

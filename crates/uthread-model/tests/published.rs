@@ -127,3 +127,54 @@ fn an_endless_simulation_is_refused() {
     let error = simulate(&Scenario::parse(text).unwrap(), Mode::Sync).unwrap_err();
     assert!(error.to_string().contains("a hundred years"), "{error}");
 }
+
+#[test]
+fn hedging_makes_the_slowest_calls_faster() {
+    let [slow, hedged] =
+        ["slow-server", "slow-server-hedge"].map(|story| outcome(story, Mode::Async));
+    let p99 = |outcome| percentile(outcome, 99.0).latency;
+    assert!(
+        p99(&slow) > 0.2 && p99(&hedged) < 0.1,
+        "{} {}",
+        p99(&slow),
+        p99(&hedged)
+    );
+    assert_eq!(slow.hedged, 0);
+    let share = hedged.hedged as f64 / hedged.requests as f64;
+    assert!((0.01..=0.2).contains(&share), "{share}");
+}
+
+#[test]
+fn an_unhealthy_server_concerns_few_clients_or_few_calls() {
+    let stories = [
+        "unhealthy-server",
+        "unhealthy-server-shards",
+        "unhealthy-server-breaker",
+    ];
+    let [all, shards, breaker] = stories.map(|story| outcome(story, Mode::Async));
+    assert_eq!((all.clients, all.clients_failed), (100, 100));
+    assert!(
+        (15..50).contains(&shards.clients_failed),
+        "{}",
+        shards.clients_failed
+    );
+    assert!(all.success() < 0.9, "{}", all.success());
+    assert!(breaker.success() > 0.995, "{}", breaker.success());
+}
+
+/// A second call that waits for its turn, or is cancelled, leaves no trace.
+#[test]
+fn hedged_calls_keep_the_limit_of_calls() {
+    let text = "requests = 2000
+        arrivals = { kind = \"poisson\", rate = 100 }
+        dependencies = [{
+            latency = \"10ms*9,1s\", concurrent = 30, hedge = { after = \"30ms\" },
+            endpoints = [{ count = 3 }], breaker = { failures = 1, open = \"1h\" },
+        }]
+        async = {}";
+    let outcome = simulate(&Scenario::parse(text).unwrap(), Mode::Async).unwrap();
+    assert_eq!(outcome.succeeded, 2000);
+    assert!(outcome.hedged >= 150, "{}", outcome.hedged);
+    let p99 = percentile(&outcome, 99.0).latency;
+    assert!(p99 < 0.5, "{p99}");
+}

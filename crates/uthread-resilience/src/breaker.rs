@@ -171,8 +171,21 @@ impl Breaker {
         };
     }
 
-    /// Ends a call that nobody knows the result of: the next one is the trial in its place.
-    fn abandon(&self, number: u64, now: Instant) {
+    /// Ends a call that was admitted and whose result nobody knows: the next one is the trial in its place.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use uthread_resilience::{Breaker, Refused};
+    ///
+    /// let breaker = Breaker::new(1, Duration::ZERO);
+    /// let now = Instant::now();
+    /// breaker.record(1, now, true);
+    /// breaker.admit(2, now)?;
+    /// breaker.abandon(2, now);
+    /// breaker.admit(3, now)?;
+    /// # Ok::<(), Refused>(())
+    /// ```
+    pub fn abandon(&self, number: u64, now: Instant) {
         let mut state = lock(&self.state);
         if let State::Trial { number: trial } = *state
             && trial == number

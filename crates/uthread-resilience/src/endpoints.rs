@@ -24,6 +24,8 @@ use crate::{Breaker, Refused};
 #[derive(Debug)]
 pub struct Endpoints<T> {
     all: Vec<Endpoint<T>>,
+    /// The indices of all.
+    indices: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -57,7 +59,8 @@ impl<T> Endpoints<T> {
         };
         let all: Vec<_> = endpoints.into_iter().map(endpoint).collect();
         assert!(!all.is_empty(), "there is no endpoint to call");
-        Endpoints { all }
+        let indices = (0..all.len()).collect();
+        Endpoints { all, indices }
     }
 
     /// Gives each of them a [`Breaker`]: calls go to those whose breaker is closed.
@@ -89,7 +92,7 @@ impl<T> Endpoints<T> {
     ///
     /// [`Refused::Open`] if all breakers are open, or the error of the call.
     pub fn call<R, E: From<Refused>>(&self, call: impl FnOnce(&T) -> Result<R, E>) -> Result<R, E> {
-        Self::call_one(self.all.iter().collect(), call)
+        self.call_one(&self.indices, call)
     }
 
     /// Makes a call to one of `count` servers that belong to a client: shuffle sharding. A client whose requests
@@ -117,46 +120,122 @@ impl<T> Endpoints<T> {
         count: usize,
         call: impl FnOnce(&T) -> Result<R, E>,
     ) -> Result<R, E> {
-        let mut ranked: Vec<_> = (self.all.iter().enumerate())
-            .map(|(index, endpoint)| {
-                let mut hasher = DefaultHasher::new();
-                (&client, index).hash(&mut hasher);
-                (hasher.finish(), endpoint)
-            })
-            .collect();
-        ranked.sort_unstable_by_key(|(rank, _)| *rank);
-        let shard = ranked.into_iter().take(count.max(1));
-        Self::call_one(shard.map(|(_, endpoint)| endpoint).collect(), call)
+        self.call_one(&self.shard(client, count), call)
+    }
+
+    /// Returns the indices of the `count` servers that belong to a client.
+    ///
+    /// ```
+    /// use uthread_resilience::Endpoints;
+    ///
+    /// let endpoints = Endpoints::new(0..10);
+    /// assert_eq!(endpoints.shard("one", 2).len(), 2);
+    /// assert_eq!(endpoints.shard("one", 2), endpoints.shard("one", 2));
+    /// ```
+    #[must_use]
+    pub fn shard(&self, client: impl Hash, count: usize) -> Vec<usize> {
+        let rank = |index: &usize| {
+            let mut hasher = DefaultHasher::new();
+            (&client, index).hash(&mut hasher);
+            hasher.finish()
+        };
+        let mut ranked = self.indices.clone();
+        ranked.sort_by_cached_key(rank);
+        ranked.truncate(count.max(1));
+        ranked
+    }
+
+    /// Begins a call to one of the servers with these indices, which a random number in `[0, 1)` chooses, for
+    /// callers whose call is no function: its end is [recorded](Endpoints::record), or it is
+    /// [abandoned](Endpoints::abandon). Returns the index of the server. `number` is that of no other call in
+    /// progress.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use uthread_resilience::{Endpoints, Refused};
+    ///
+    /// let endpoints = Endpoints::new(["a", "b"]).breaker(1, Duration::from_secs(1));
+    /// let now = Instant::now();
+    /// let first = endpoints.admit(&[0, 1], 1, now, 0.7)?;
+    /// let second = endpoints.admit(&[0, 1], 2, now, 0.7)?;
+    /// assert_ne!(first, second, "the other one has fewer calls in progress");
+    /// endpoints.record(first, 1, now, true);
+    /// endpoints.record(second, 2, now, false);
+    /// assert_eq!(endpoints.admit(&[0, 1], 3, now, 0.7), Ok(second));
+    /// endpoints.abandon(second, 3, now);
+    /// # Ok::<(), Refused>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::Open`] if all of their breakers are open.
+    pub fn admit(
+        &self,
+        among: &[usize],
+        number: u64,
+        now: Instant,
+        random: f64,
+    ) -> Result<usize, Refused> {
+        let index = self.choose(among, now, random)?;
+        if let Some(breaker) = &self.all[index].breaker {
+            breaker.admit(number, now)?;
+        }
+        self.all[index].in_progress.fetch_add(1, Ordering::Relaxed);
+        Ok(index)
+    }
+
+    /// Records the end of a call to the server with this index. See the example of [`admit`](Endpoints::admit).
+    pub fn record(&self, index: usize, number: u64, now: Instant, has_failed: bool) {
+        self.end(index, |breaker| breaker.record(number, now, has_failed));
+    }
+
+    /// Ends a call whose result nobody knows. See the example of [`admit`](Endpoints::admit).
+    pub fn abandon(&self, index: usize, number: u64, now: Instant) {
+        self.end(index, |breaker| breaker.abandon(number, now));
+    }
+
+    fn end(&self, index: usize, end: impl FnOnce(&Breaker)) {
+        let endpoint = &self.all[index];
+        endpoint.in_progress.fetch_sub(1, Ordering::Relaxed);
+        if let Some(breaker) = &endpoint.breaker {
+            end(breaker);
+        }
     }
 
     fn call_one<R, E: From<Refused>>(
-        mut among: Vec<&Endpoint<T>>,
+        &self,
+        among: &[usize],
         call: impl FnOnce(&T) -> Result<R, E>,
     ) -> Result<R, E> {
-        let now = Instant::now();
-        among.retain(|endpoint| {
-            endpoint
-                .breaker
-                .as_ref()
-                .is_none_or(|breaker| !breaker.is_open(now))
-        });
-        let endpoint = match among[..] {
-            [] => return Err(Refused::Open.into()),
-            [only] => only,
-            _ => {
-                let first = fastrand::usize(..among.len());
-                let second = (first + fastrand::usize(1..among.len())) % among.len();
-                let load = |index: &usize| among[*index].in_progress.load(Ordering::Relaxed);
-                let best = [first, second].into_iter().min_by_key(load);
-                among[best.expect("there are two")]
-            }
-        };
+        let endpoint = &self.all[self.choose(among, Instant::now(), fastrand::f64())?];
         endpoint.in_progress.fetch_add(1, Ordering::Relaxed);
         let _call = Call(&endpoint.in_progress);
         match &endpoint.breaker {
             Some(breaker) => breaker.call(|| call(&endpoint.value)),
             None => call(&endpoint.value),
         }
+    }
+
+    /// Returns the one with fewer calls of two whose breakers are closed.
+    fn choose(&self, among: &[usize], now: Instant, random: f64) -> Result<usize, Refused> {
+        let is_open = |index: &usize| {
+            let breaker = self.all[*index].breaker.as_ref();
+            breaker.is_some_and(|breaker| breaker.is_open(now))
+        };
+        let mut closed = among.to_vec();
+        closed.retain(|index| !is_open(index));
+        let load = |index: &usize| self.all[*index].in_progress.load(Ordering::Relaxed);
+        // The whole part chooses the first, and the fraction the second.
+        let place = random * closed.len() as f64;
+        let first = place as usize;
+        let others = closed.len().saturating_sub(1);
+        let second = first + 1 + (place.fract() * others as f64) as usize;
+        let two = match closed[..] {
+            [] => return Err(Refused::Open),
+            [only] => [only; 2],
+            _ => [closed[first], closed[second % closed.len()]],
+        };
+        Ok(two.into_iter().min_by_key(load).expect("there are two"))
     }
 }
 

@@ -1,41 +1,44 @@
-//! The calls of one dependency by the service. The dependency of the simulation decides on each; a
-//! TCP connection carries it.
+//! The calls of one dependency by the service, with the policies of `uthread-resilience`. A server of
+//! the simulation decides on each; a TCP connection carries it.
 
-use std::collections::HashMap;
 use std::io::{self, Read};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use fastrand::Rng;
 use uthread::net::{SocketAddr, TcpStream};
-use uthread::sync::oneshot;
+use uthread_resilience::{Budget, Bulkhead, Endpoints, Hedge, Refused};
 
 use super::ledger::Ledger;
 use super::lock;
 use super::wire::Order;
-use crate::dependency::{Call, Dependency};
 use crate::scenario;
+use crate::server::{Drawn, Server};
 use crate::tally::Failure;
 use crate::values::nanos;
 
 pub(super) struct Calls<'a> {
     ledger: &'a Ledger,
-    state: Mutex<State>,
+    hedge: Option<Hedge>,
+    limit: Option<Bulkhead>,
+    servers: Endpoints<Mutex<Server>>,
+    /// Number of servers of each client, if not all.
+    shard: Option<usize>,
     timeout: u64,
     address: SocketAddr,
     /// Connections without a call: as many as calls were in progress at the same time.
     idle: Mutex<Vec<TcpStream>>,
 }
 
-struct State {
-    dependency: Dependency,
-    /// Jobs that wait for calls of others to end.
-    waiting: HashMap<usize, oneshot::Sender<Begun>>,
-}
-
-/// A call that begins, or fails to.
-struct Begun {
-    at: u64,
-    call: Call,
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Failure {
+        match refused {
+            Refused::Open => Failure::Breaker,
+            // A caller that is cancelled has no turn.
+            _ => Failure::Call,
+        }
+    }
 }
 
 impl Calls<'_> {
@@ -44,70 +47,74 @@ impl Calls<'_> {
         ledger: &'a Ledger,
         address: SocketAddr,
     ) -> anyhow::Result<Calls<'a>> {
-        let state = State {
-            dependency: Dependency::new(given)?,
-            waiting: HashMap::new(),
-        };
+        let real = |time| ledger.clock.real(nanos(time));
+        let mut servers = Endpoints::new(Server::all(given)?.into_iter().map(Mutex::new));
+        if let Some(breaker) = &given.breaker {
+            servers = servers.breaker(breaker.failures, real(breaker.open));
+        }
+        let hedge = given.hedge.as_ref().map(|given| {
+            let hedge = Hedge::new(real(given.after));
+            match given.budget {
+                Some(share) => hedge.budget(&Budget::new(share)),
+                None => hedge,
+            }
+        });
+        let limit = given
+            .concurrent
+            .map(|calls| Bulkhead::new(calls as usize).waiting(usize::MAX));
         Ok(Calls {
             ledger,
-            state: Mutex::new(state),
+            hedge,
+            limit,
+            servers,
+            shard: given.shard.map(|shard| shard as usize),
             timeout: nanos(given.timeout),
             address,
             idle: Mutex::new(Vec::new()),
         })
     }
 
-    pub(super) fn mean_seconds(&self) -> f64 {
-        lock(&self.state).dependency.mean_seconds()
+    /// Calls the dependency for a client, and waits for the answer.
+    pub(super) fn call(&self, client: u64, rng: &Mutex<Rng>) -> Result<(), Failure> {
+        let Some(hedge) = &self.hedge else {
+            return self.call_in_turn(client, rng);
+        };
+        let is_first = AtomicBool::new(true);
+        hedge.call(|| {
+            if !is_first.swap(false, Ordering::Relaxed) {
+                self.ledger.record(|_, tally, _| tally.hedged += 1);
+            }
+            self.call_in_turn(client, rng)
+        })
     }
 
-    /// Calls the dependency for a job, and waits for the answer.
-    pub(super) fn call(&self, job: usize, rng: &Mutex<Rng>) -> Result<(), Failure> {
-        let Begun { at, call } = self.begin(job, rng);
-        match call {
-            Call::Refused => Err(Failure::Breaker),
-            Call::Fails | Call::Waits => Err(Failure::Call),
-            Call::Ends { at: end, fails } => {
-                let is_answered = self.exchange(end - at, fails).unwrap_or_else(|error| {
-                    self.ledger.broke(error);
-                    false
-                });
-                self.end(job, !is_answered, rng);
-                if is_answered {
-                    Ok(())
-                } else {
-                    Err(Failure::Call)
-                }
-            }
+    fn call_in_turn(&self, client: u64, rng: &Mutex<Rng>) -> Result<(), Failure> {
+        match &self.limit {
+            Some(limit) => limit.call(|| self.call_one(client, rng)),
+            None => self.call_one(client, rng),
         }
     }
 
-    /// Begins a call, once there are few enough in progress.
-    fn begin(&self, job: usize, rng: &Mutex<Rng>) -> Begun {
-        let turn = {
-            let mut state = lock(&self.state);
-            let at = self.ledger.clock.now();
-            match state.dependency.call(job, at, &mut lock(rng)) {
-                Call::Waits => {
-                    let (sender, turn) = oneshot::channel();
-                    state.waiting.insert(job, sender);
-                    turn
-                }
-                call => return Begun { at, call },
-            }
-        };
-        turn.recv().expect("the end of a call begins the next")
+    fn call_one(&self, client: u64, rng: &Mutex<Rng>) -> Result<(), Failure> {
+        match self.shard {
+            Some(count) => (self.servers).call_of(client, count, |server| self.ask(server, rng)),
+            None => self.servers.call(|server| self.ask(server, rng)),
+        }
     }
 
-    fn end(&self, job: usize, failed: bool, rng: &Mutex<Rng>) {
-        let mut state = lock(&self.state);
-        let at = self.ledger.clock.now();
-        state.dependency.end(job, at, failed);
-        while let Some(next) = state.dependency.take_waiting() {
-            let call = state.dependency.call(next, at, &mut lock(rng));
-            if let Some(turn) = state.waiting.remove(&next) {
-                // The job waits for it.
-                let _ = turn.send(Begun { at, call });
+    fn ask(&self, server: &Mutex<Server>, rng: &Mutex<Rng>) -> Result<(), Failure> {
+        let now = self.ledger.clock.now();
+        let drawn = lock(server).draw(now, &mut lock(rng));
+        let drawn = drawn.ok_or(Failure::Call)?;
+        match self.exchange(drawn) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Failure::Call),
+            Err(error) => {
+                // The other call of a hedge was faster.
+                if !uthread::thread::is_cancelled() {
+                    self.ledger.broke(error);
+                }
+                Err(Failure::Call)
             }
         }
     }
@@ -117,7 +124,7 @@ impl Calls<'_> {
     /// # Errors
     ///
     /// The errors of the connection, except for a timeout.
-    fn exchange(&self, latency: u64, fails: bool) -> io::Result<bool> {
+    fn exchange(&self, Drawn { latency, fails }: Drawn) -> io::Result<bool> {
         let clock = &self.ledger.clock;
         let latency = Some(latency).filter(|&latency| latency < self.timeout);
         let latency = latency.map(|latency| clock.real(latency).as_nanos() as u64);
@@ -128,7 +135,7 @@ impl Calls<'_> {
                 let stream = TcpStream::connect(self.address)?;
                 stream.set_nodelay(true)?;
                 let timeout = clock.real(self.timeout);
-                stream.set_read_timeout(Some(timeout.max(std::time::Duration::from_nanos(1))))?;
+                stream.set_read_timeout(Some(timeout.max(Duration::from_nanos(1))))?;
                 stream
             }
         };

@@ -2,7 +2,7 @@
 //! as the scenario says.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io;
 use std::net::Shutdown;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use uthread_resilience::Budget;
 
 use super::ledger::Ledger;
 use super::lock;
-use super::wire::Response;
+use super::wire::{Request, Response};
 use crate::arrivals::Source;
 use crate::scenario::{Client, Scenario};
 use crate::simulation::{backoff, budget};
@@ -101,7 +101,8 @@ impl Generator<'_> {
                 if let Some(budget) = &self.budget {
                     budget.add();
                 }
-                scope.spawn(move || self.request(due));
+                let client = lock(&self.rng).u64(..self.client.count);
+                scope.spawn(move || self.request(due, client));
             }
             Ok(())
         })
@@ -109,10 +110,10 @@ impl Generator<'_> {
 
     /// Tries a request until it succeeds, or may be tried no more. Its latency counts from the time
     /// at which it was due.
-    fn request(&self, due: u64) {
+    fn request(&self, due: u64, client: u64) {
         let mut retries = 0;
         loop {
-            let failure = match self.attempt() {
+            let failure = match self.attempt(client) {
                 Ok(waited) => {
                     return self.ledger.record(|now, tally, series| {
                         tally.succeeded(now, now.saturating_sub(due), waited);
@@ -123,7 +124,7 @@ impl Generator<'_> {
             };
             if retries >= self.client.retries || !self.budget.as_ref().is_none_or(Budget::take) {
                 return self.ledger.record(|now, tally, series| {
-                    tally.failed(now, failure);
+                    tally.failed(now, client, failure);
                     series.at(now).failed += 1;
                 });
             }
@@ -134,7 +135,7 @@ impl Generator<'_> {
     }
 
     /// Sends a request, and returns how long it has waited to be accepted.
-    fn attempt(&self) -> Result<u64, Failure> {
+    fn attempt(&self, client: u64) -> Result<u64, Failure> {
         let attempt = self.attempts.fetch_add(1, Ordering::Relaxed);
         self.ledger.record(|_, tally, _| tally.attempts += 1);
         let (sender, response) = oneshot::channel();
@@ -142,8 +143,7 @@ impl Generator<'_> {
         let connection = &self.connections[attempt as usize % self.connections.len()];
         {
             let _one = connection.writing.lock();
-            let mut stream = &connection.stream;
-            if let Err(error) = stream.write_all(&attempt.to_le_bytes()) {
+            if let Err(error) = (Request { attempt, client }).write(&connection.stream) {
                 self.ledger.broke(error);
                 return Err(Failure::Call);
             }

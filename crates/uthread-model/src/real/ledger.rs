@@ -6,7 +6,6 @@ use std::sync::Mutex;
 
 use super::clock::Clock;
 use super::lock;
-use crate::mode::Mode;
 use crate::outcome::{Measured, Outcome};
 use crate::scenario::Scenario;
 use crate::series::Series;
@@ -57,8 +56,7 @@ impl Ledger {
     pub(super) fn outcome(
         self,
         scenario: &Scenario,
-        mode: Mode,
-        calls: &[f64],
+        simulated: &Outcome,
         measured: Measured,
     ) -> anyhow::Result<Outcome> {
         let books = self.books.into_inner();
@@ -67,7 +65,12 @@ impl Ledger {
             return Err(error.into());
         }
         books.series.end(books.tally.end());
-        let mut outcome = books.tally.outcome(scenario, mode, books.series, calls);
+        let mut outcome = (books.tally).outcome(
+            scenario,
+            simulated.mode,
+            books.series,
+            simulated.call_seconds.clone(),
+        );
         outcome.service = format!("{}, real", measured.driver);
         outcome.measured = Some(measured);
         // Assumptions of the simulation, and nothing that was measured.

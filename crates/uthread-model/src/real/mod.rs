@@ -2,8 +2,9 @@
 //! dependencies.
 //!
 //! Everything that the simulation decides is decided by the same code here: arrivals, latencies,
-//! failures, breakers and counts. Only the time is real: a request, a response and a call are
-//! messages over TCP, a pool has threads, and work takes CPU time.
+//! failures and counts. Its policies are decided by `uthread-resilience` here as there, and here also
+//! carried out by it. Only the time is real: a request, a response and a call are messages over TCP, a
+//! pool has threads, and work takes CPU time.
 //!
 //! ```text
 //!   generator  ==== 8 connections ====>  service  ---- a connection for each call in progress ---->  backend
@@ -37,7 +38,7 @@ use self::ledger::Ledger;
 use self::service::Service;
 use crate::mode::Mode;
 use crate::outcome::{Measured, Outcome};
-use crate::scenario::Scenario;
+use crate::scenario::{Dependency, Scenario};
 
 /// Seconds that a run takes at most by default: the simulated time is divided until it does.
 const SECONDS_MAX: f64 = 18.0;
@@ -83,7 +84,9 @@ pub(crate) fn measure(
 ) -> anyhow::Result<Outcome> {
     // Both ends of a connection for each call in progress are in this process, and idle ones are
     // kept for each dependency.
-    let calls = simulated.in_progress.max * scenario.dependencies.len() as u64;
+    let calls_of = |given: &Dependency| 1 + u64::from(given.hedge.is_some());
+    let calls = scenario.dependencies.iter().map(calls_of).sum::<u64>();
+    let calls = simulated.in_progress.max * calls;
     uthread_load::raise_open_files(2 * calls + FILES_SPARE)?;
     let helpers = Runtime::builder().workers(1).build()?;
     let runtime = Runtime::builder().driver(driver).build();
@@ -112,8 +115,7 @@ pub(crate) fn measure(
         driver: driver.to_string(),
         scale,
     };
-    let calls = service.mean_seconds();
-    ledger.outcome(scenario, simulated.mode, &calls, measured)
+    ledger.outcome(scenario, simulated, measured)
 }
 
 /// Returns the ends of the clients and those of the service.

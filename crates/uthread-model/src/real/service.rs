@@ -5,9 +5,8 @@
 //! longest. Otherwise a fiber does: a new one for each request that is accepted at once.
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use uthread::thread::{Builder, Scope};
 use super::calls::Calls;
 use super::ledger::Ledger;
 use super::lock;
-use super::wire::{REQUEST_BYTES, Response, number};
+use super::wire::{Request, Response};
 use crate::mode::Mode;
 use crate::scenario::Scenario;
 use crate::series::Gauge;
@@ -40,7 +39,6 @@ pub(super) struct Service<'a> {
     cpus: Semaphore,
     dependencies: Vec<Calls<'a>>,
     rng: Mutex<Rng>,
-    jobs_count: AtomicUsize,
     admission: Mutex<Admission>,
     pool: uthread::sync::Mutex<Handed>,
     pool_changed: Condvar,
@@ -70,7 +68,7 @@ struct Connection {
 struct Job {
     connection: usize,
     attempt: u64,
-    number: usize,
+    client: u64,
     arrived: u64,
     accepted: u64,
 }
@@ -104,17 +102,10 @@ impl Service<'_> {
             cpus: Semaphore::new(service.cpus.unwrap_or(1) as usize),
             dependencies: dependencies.collect::<anyhow::Result<_>>()?,
             rng: Mutex::new(Rng::with_seed(scenario.seed.wrapping_add(1))),
-            jobs_count: AtomicUsize::new(0),
             admission: Mutex::default(),
             pool: uthread::sync::Mutex::default(),
             pool_changed: Condvar::new(),
         })
-    }
-
-    /// Returns the mean seconds of a call of each dependency.
-    pub(super) fn mean_seconds(&self) -> Vec<f64> {
-        let dependencies = self.dependencies.iter();
-        dependencies.map(Calls::mean_seconds).collect()
     }
 
     /// Serves requests of these connections until all have ended, and all jobs. Reports when it is
@@ -190,17 +181,17 @@ impl Service<'_> {
         index: usize,
     ) -> io::Result<()> {
         let mut stream = io::BufReader::new(&connections[index].stream);
-        let mut request = [0; REQUEST_BYTES];
         loop {
-            match stream.read_exact(&mut request) {
-                Ok(()) => {}
+            let request = match Request::read(&mut stream) {
+                Ok(request) => request,
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
                 Err(error) => return Err(error),
-            }
+            };
+            let Request { attempt, client } = request;
             let job = Job {
                 connection: index,
-                attempt: number(&request),
-                number: self.jobs_count.fetch_add(1, Ordering::Relaxed),
+                attempt,
+                client,
                 arrived: 0,
                 accepted: 0,
             };
@@ -264,7 +255,7 @@ impl Service<'_> {
             compute(self.work);
         }
         let mut dependencies = self.dependencies.iter();
-        dependencies.try_for_each(|calls| calls.call(job.number, &self.rng))
+        dependencies.try_for_each(|calls| calls.call(job.client, &self.rng))
     }
 
     /// Ends a job, and accepts the one that has waited longest. Those that have waited too long are

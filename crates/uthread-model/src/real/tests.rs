@@ -147,3 +147,52 @@ fn the_default_scale_makes_long_runs_short() {
         [1.0, 1.0, 2.0, 27.0]
     );
 }
+
+/// Asserts that two numbers of requests differ by at most so many.
+#[track_caller]
+fn near(real: u64, model: u64, tolerance: u64) {
+    let is_near = real.abs_diff(model) <= tolerance;
+    assert!(is_near, "{real} is not within {tolerance} of {model}");
+}
+
+/// A server of five hangs, and only hedging lets all requests succeed. How many calls are hedged
+/// agrees within a tenth of the requests: chance chooses the servers, and a busy machine hedges more.
+#[test]
+fn hedging_agrees_with_the_simulation() {
+    let scenario = "requests = 200
+        arrivals = { kind = \"leaky-bucket\", rate = 200 }
+        [[dependencies]]
+        latency = \"5ms\"
+        timeout = \"10s\"
+        endpoints = [{ count = 4 }, { latency = \"30s\" }]
+        hedge = { after = \"200ms\" }";
+    on_each_driver(scenario, |model, real| {
+        assert_eq!(counts(real), counts(model));
+        assert_eq!(real.succeeded, 200);
+        assert!(real.hedged > 0 && model.hedged > 0);
+        near(real.hedged, model.hedged, 20);
+        assert!(latency(real, 100.0) >= 0.205);
+    });
+}
+
+/// A server of five is down. Which clients see that with shuffle sharding is the same; how many
+/// requests fail agrees within a tenth, and with breakers within a fiftieth.
+#[test]
+fn the_choice_of_servers_agrees_with_the_simulation() {
+    let scenario = "requests = 200
+        client = { count = 10 }
+        arrivals = { kind = \"leaky-bucket\", rate = 400 }
+        [[dependencies]]
+        latency = \"5ms\"
+        endpoints = [{ count = 4 }, { spikes = [{}] }]\n";
+    on_each_driver(&format!("{scenario}shard = 1"), |model, real| {
+        assert!((1..10).contains(&model.clients_failed));
+        assert_eq!(real.clients_failed, model.clients_failed);
+        near(real.succeeded, model.succeeded, 20);
+    });
+    let breaker = "breaker = { failures = 3, open = \"1h\" }";
+    on_each_driver(&format!("{scenario}{breaker}"), |model, real| {
+        assert_eq!(model.succeeded, 197);
+        near(real.succeeded, model.succeeded, 4);
+    });
+}

@@ -4,8 +4,12 @@ use std::io::{self, Read, Write};
 
 use crate::tally::Failure;
 
-/// A request to the service: the number of the attempt.
-pub(super) const REQUEST_BYTES: usize = 8;
+/// A request to the service: the number of the attempt, and that of the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) attempt: u64,
+    pub(super) client: u64,
+}
 
 /// The number of an attempt, its result, and the nanoseconds that it waited to be accepted, in
 /// times of the scenario.
@@ -30,6 +34,22 @@ const FAILURES: [Failure; 4] = [
     Failure::Refused,
     Failure::Shed,
 ];
+
+impl Request {
+    pub(super) fn write(self, mut to: impl Write) -> io::Result<()> {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.attempt.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.client.to_le_bytes());
+        to.write_all(&bytes)
+    }
+
+    pub(super) fn read(mut from: impl Read) -> io::Result<Request> {
+        let mut bytes = [0; 16];
+        from.read_exact(&mut bytes)?;
+        let [attempt, client] = [&bytes[..8], &bytes[8..]].map(number);
+        Ok(Request { attempt, client })
+    }
+}
 
 impl Response {
     pub(super) fn write(self, mut to: impl Write) -> io::Result<()> {
@@ -83,7 +103,7 @@ impl Order {
 }
 
 /// Decodes a number of 8 bytes.
-pub(super) fn number(bytes: &[u8]) -> u64 {
+fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("a number has 8 bytes"))
 }
 
@@ -93,6 +113,13 @@ mod tests {
 
     #[test]
     fn messages_are_read_as_they_were_written() {
+        let request = Request {
+            attempt: 7,
+            client: 1 << 40,
+        };
+        let mut bytes = Vec::new();
+        request.write(&mut bytes).unwrap();
+        assert_eq!(Request::read(&*bytes).unwrap(), request);
         let results = FAILURES.map(Err).into_iter().chain([Ok(0), Ok(1 << 40)]);
         for (attempt, result) in (7..).zip(results) {
             let mut bytes = Vec::new();
