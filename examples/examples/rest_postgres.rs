@@ -1,32 +1,19 @@
-//! A REST service: `uthread-http`, `uthread-pool`, and the crate `postgres` as it is, whose waits suspend
-//! fibers by `uthread-interpose`. The request of a query that takes too long is answered at its deadline,
-//! and the query goes on beside. The argument is the folder with the socket of a server.
+//! A REST service: `uthread-http`, `uthread-pool`, and the crates `postgres` and `r2d2_postgres` as they are,
+//! whose waits suspend fibers by `uthread-interpose`. The request of a query that takes too long is answered
+//! at its deadline, and the query goes on beside. The argument is the folder with the socket of a server.
 
 use std::env;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use postgres::{Client, Error, NoTls};
+use postgres::NoTls;
+use r2d2_postgres::PostgresConnectionManager;
 use uthread::net::TcpListener;
 use uthread_http::{Failure, Json, Request, RequestExt, Router, Server};
 use uthread_interpose as _;
-use uthread_pool::{Manage, Pool};
+use uthread_pool::{Pool, R2d2};
 
-/// The parameters of a connection.
-struct Database(String);
-
-impl Manage for Database {
-    type Connection = Client;
-    type Error = Error;
-
-    fn connect(&self) -> Result<Client, Error> {
-        Client::connect(&self.0, NoTls)
-    }
-
-    fn has_broken(&self, client: &mut Client) -> bool {
-        client.is_closed()
-    }
-}
+type Database = R2d2<PostgresConnectionManager<NoTls>>;
 
 fn router(pool: &'static Pool<Database>) -> Router {
     let name = |request: Request| -> Result<_, Failure> {
@@ -47,7 +34,8 @@ fn router(pool: &'static Pool<Database>) -> Router {
 #[uthread::main]
 fn main() -> Result<()> {
     let folder = env::args().nth(1).context("the folder of the socket")?;
-    let database = Database(format!("host={folder} user=postgres"));
+    let parameters = format!("host={folder} user=postgres").parse()?;
+    let database = R2d2(PostgresConnectionManager::new(parameters, NoTls));
     let pool: &_ = Box::leak(Box::new(Pool::builder(database).max(8).build()));
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let (url, end) = (

@@ -44,6 +44,8 @@
 //! # Ok::<(), io::Error>(())
 //! ```
 //!
+//! With the feature `r2d2`, managers that were published for that pool are managers of this one.
+//!
 //! ```text
 //!   get     turn (first come, first served) -> an idle connection, checked -> or a new one -> the caller
 //!   drop    broken, old, or left by a panic -> closed;  otherwise idle -> the turn of the next
@@ -59,6 +61,12 @@ use std::{fmt, mem};
 
 use uthread::sync::{Semaphore, TryAcquireError};
 use uthread::thread;
+
+#[cfg(feature = "r2d2")]
+pub use crate::r2d2::R2d2;
+
+#[cfg(feature = "r2d2")]
+mod r2d2;
 
 /// How the connections of a pool are made and checked.
 pub trait Manage: Send + Sync + 'static {
