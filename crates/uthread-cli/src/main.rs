@@ -24,7 +24,6 @@ mod socket_file;
 mod stop;
 mod stream;
 mod targets;
-mod tls;
 
 mod audit;
 mod completions;

@@ -13,8 +13,7 @@ use uthread::net::{Shutdown, TcpListener, TcpStream, UnixListener, UnixStream};
 use uthread::timeout;
 
 use rustls::ServerConfig;
-
-use crate::tls::TlsStream;
+use uthread_rustls::TlsStream;
 
 /// A refusal fits the empty send buffer of a new connection, so only a broken client reaches this
 /// timeout.
@@ -82,7 +81,7 @@ pub(crate) enum Stream {
 impl Stream {
     /// Returns the stream with TLS, whose handshake begins with the first bytes.
     pub(crate) fn with_tls(self, config: &Arc<ServerConfig>) -> io::Result<Stream> {
-        let stream = TlsStream::new(Arc::clone(config), self)?;
+        let stream = TlsStream::server(Arc::clone(config), self)?;
         Ok(Stream::Tls(Box::new(stream)))
     }
 
@@ -104,7 +103,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.set_nodelay(true),
             Stream::Unix(_) => Ok(()),
-            Stream::Tls(stream) => stream.stream().set_nodelay(),
+            Stream::Tls(stream) => stream.get_ref().set_nodelay(),
         }
     }
 
@@ -114,7 +113,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.set_linger(Some(Duration::ZERO)),
             Stream::Unix(_) => Ok(()),
-            Stream::Tls(stream) => stream.stream().reset_on_close(),
+            Stream::Tls(stream) => stream.get_ref().reset_on_close(),
         }
     }
 
@@ -122,7 +121,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.set_read_timeout(timeout),
             Stream::Unix(stream) => stream.set_read_timeout(timeout),
-            Stream::Tls(stream) => stream.stream().set_read_timeout(timeout),
+            Stream::Tls(stream) => stream.get_ref().set_read_timeout(timeout),
         }
     }
 
@@ -130,7 +129,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.set_write_timeout(timeout),
             Stream::Unix(stream) => stream.set_write_timeout(timeout),
-            Stream::Tls(stream) => stream.stream().set_write_timeout(timeout),
+            Stream::Tls(stream) => stream.get_ref().set_write_timeout(timeout),
         }
     }
 
@@ -143,7 +142,7 @@ impl Stream {
                 if how != Shutdown::Read {
                     stream.close()?;
                 }
-                stream.stream().shutdown(how)
+                stream.get_ref().shutdown(how)
             }
         }
     }
@@ -186,7 +185,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.peer_addr().map(drop),
             Stream::Unix(stream) => stream.peer_addr().map(drop),
-            Stream::Tls(stream) => stream.stream().check_connected(),
+            Stream::Tls(stream) => stream.get_ref().check_connected(),
         }
     }
 
@@ -216,7 +215,7 @@ impl Read for &Stream {
         match self {
             Stream::Tcp(stream) => (&*stream).read(buffer),
             Stream::Unix(stream) => (&*stream).read(buffer),
-            Stream::Tls(stream) => stream.read(buffer),
+            Stream::Tls(stream) => (&**stream).read(buffer),
         }
     }
 }
@@ -226,22 +225,16 @@ impl Write for &Stream {
         match self {
             Stream::Tcp(stream) => (&*stream).write(buffer),
             Stream::Unix(stream) => (&*stream).write(buffer),
-            Stream::Tls(stream) => stream.write(buffer),
+            Stream::Tls(stream) => (&**stream).write(buffer),
         }
     }
 
     // The streams send all of it in one operation, which a loop over `write` would not.
-    fn write_all(&mut self, mut buffer: &[u8]) -> io::Result<()> {
+    fn write_all(&mut self, buffer: &[u8]) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => (&*stream).write_all(buffer),
             Stream::Unix(stream) => (&*stream).write_all(buffer),
-            Stream::Tls(stream) => {
-                while !buffer.is_empty() {
-                    let count = stream.write(buffer)?;
-                    buffer = &buffer[count..];
-                }
-                Ok(())
-            }
+            Stream::Tls(stream) => (&**stream).write_all(buffer),
         }
     }
 
@@ -255,7 +248,7 @@ impl AsFd for Stream {
         match self {
             Stream::Tcp(stream) => stream.as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
-            Stream::Tls(stream) => stream.stream().as_fd(),
+            Stream::Tls(stream) => stream.get_ref().as_fd(),
         }
     }
 }

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use uthread::net::Shutdown;
 use uthread::{sleep, try_scope};
+use uthread_rustls::RECORD_BYTES;
 
 use super::failure::is_shortage;
 use crate::counters::Counter;
 use crate::stream::Stream;
-use crate::tls::RECORD_BYTES;
 
 /// Size of the buffer of a direction: on the stack, beside the frames in its first page.
 const MESSAGE_BYTES: usize = 1024;

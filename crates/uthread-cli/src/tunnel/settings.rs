@@ -7,12 +7,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustls::ServerConfig;
+use uthread_rustls::server_config;
 
 use super::policies::Policies;
 use super::users::Users;
 use crate::args::TunnelArgs;
 use crate::targets::AllowList;
-use crate::tls;
 
 #[derive(Debug)]
 pub(super) struct Settings {
@@ -42,7 +42,9 @@ impl Settings {
             &[]
         };
         let tls = match (&args.tls_certificate, &args.tls_key) {
-            (Some(certificate), Some(key)) => Some(tls::configure(certificate, key, protocols)?),
+            (Some(certificate), Some(key)) => {
+                Some(Arc::new(server_config(certificate, key, protocols)?))
+            }
             _ => None,
         };
         Ok(Settings {
