@@ -1,4 +1,4 @@
-//! An HTTP/1.1 server whose handlers block.
+//! A server of HTTP/1.1 and HTTP/2 whose handlers block.
 //!
 //! A handler is a function from a request to a response. It runs in a fiber: whatever it waits for, a
 //! database, another service, a file or a lock, it waits for as blocking code does, and its worker serves
@@ -29,9 +29,15 @@
 //! ```
 //!
 //! ```text
-//!   fiber of a connection     receive -> hyper parses -> handler -> hyper writes -> send -> ..
-//!   fiber of a request        handler, if the request has a body: the connection receives that meanwhile
+//!   HTTP/1   fiber of a connection   receive -> hyper parses -> handler -> hyper writes -> send -> ..
+//!            fiber of a request      handler, if the request has a body: the connection receives that meanwhile
+//!   HTTP/2   fiber of a connection   receive frames -> hyper -> send frames -> ..
+//!            fiber of a stream       handler -> body of the response
 //! ```
+//!
+//! A client that goes ends its requests with a body, and all of HTTP/2: their handlers are
+//! [cancelled](uthread::thread::JoinHandle::cancel). A handler of another request goes on until it
+//! has answered. One stream that a client resets does not end its handler.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -39,9 +45,12 @@
 //! | `response` | what handlers return |
 //! | `router` | methods, paths with parameters, and functions around handlers |
 //! | `server` | limits, and the connections until their end |
-//! | `connection` | one connection: what hyper waits for, its fiber waits for |
+//! | `answer` | calls of the handler: its panics, and its deadline |
+//! | `protocol` | the protocol of a connection |
+//! | `http1`, `http2` | a connection of that protocol |
+//! | `connection` | what hyper waits for, the fiber of a connection waits for |
 //! | `shared` | what a server and its connections share |
-//! | `stream` | the socket as hyper reads and writes it |
+//! | `stream` | the socket, with TLS or without, as hyper reads and writes it |
 
 mod body;
 mod response;
@@ -50,7 +59,12 @@ mod router;
 mod shared;
 mod stream;
 
+mod answer;
 mod connection;
+mod http1;
+#[cfg(feature = "http2")]
+mod http2;
+mod protocol;
 mod server;
 
 pub use body::Body;

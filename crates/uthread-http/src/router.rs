@@ -1,6 +1,7 @@
 //! Methods, paths with parameters, and functions around handlers.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 
 use http::{HeaderValue, Method, StatusCode, header};
 
@@ -31,6 +32,9 @@ pub trait RequestExt {
     /// Returns a parameter of the route's path, percent-encoded as the client has sent it.
     fn param(&self, name: &str) -> Option<&str>;
 
+    /// Returns the address of the client, as the connection has it: behind a proxy it is the proxy's.
+    fn peer_addr(&self) -> Option<SocketAddr>;
+
     /// Reads the body as JSON.
     ///
     /// # Errors
@@ -46,6 +50,10 @@ impl RequestExt for Request {
         let Parameters(all) = self.extensions().get()?;
         let found = all.iter().find(|(known, _)| **known == *name)?;
         Some(&found.1)
+    }
+
+    fn peer_addr(&self) -> Option<SocketAddr> {
+        self.body().peer()
     }
 
     #[cfg(feature = "json")]

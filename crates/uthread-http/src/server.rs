@@ -7,7 +7,7 @@ use std::time::Duration;
 use uthread::net::{self, AcceptFailure, Listener, SocketAddr, TcpListener, TcpStream};
 
 use crate::shared::{Limits, Shared};
-use crate::{Handler, connection};
+use crate::{Handler, protocol};
 
 /// A server: a handler and its limits.
 ///
@@ -29,6 +29,8 @@ pub struct Server<H> {
     limits: Limits,
     connections_max: usize,
     grace: Duration,
+    #[cfg(feature = "tls")]
+    tls: Option<Arc<uthread_rustls::rustls::ServerConfig>>,
 }
 
 impl<H: Handler> Server<H> {
@@ -46,6 +48,8 @@ impl<H: Handler> Server<H> {
             },
             connections_max: 10_000,
             grace: Duration::from_secs(30),
+            #[cfg(feature = "tls")]
+            tls: None,
         }
     }
 
@@ -102,6 +106,20 @@ impl<H: Handler> Server<H> {
         self
     }
 
+    /// Serves by TLS only. The protocols of the configuration, if it has none, are HTTP/2 and HTTP/1.1.
+    /// [`uthread_rustls::server_config`] reads a certificate and its key.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, mut config: uthread_rustls::rustls::ServerConfig) -> Server<H> {
+        if config.alpn_protocols.is_empty() {
+            let protocols = ["h2", "http/1.1"];
+            let served = &protocols[usize::from(!cfg!(feature = "http2"))..];
+            config.alpn_protocols = served.iter().map(|name| name.as_bytes().to_vec()).collect();
+        }
+        self.tls = Some(Arc::new(config));
+        self
+    }
+
     /// Serves each connection in a fiber, until the listener is
     /// [shut down](TcpListener::shutdown). Connections that wait for a request are closed then, and
     /// the others after their response.
@@ -110,14 +128,23 @@ impl<H: Handler> Server<H> {
     ///
     /// The errors of [`serve_with_grace`](net::serve_with_grace).
     pub fn serve(self, listener: &TcpListener) -> io::Result<()> {
-        let shared = Arc::new(Shared::new(self.handler, self.limits));
+        #[cfg_attr(
+            not(feature = "tls"),
+            expect(unused_mut, reason = "there is nothing to add")
+        )]
+        let mut shared = Shared::new(self.handler, self.limits);
+        #[cfg(feature = "tls")]
+        {
+            shared.tls = self.tls;
+        }
+        let shared = Arc::new(shared);
         let listener = Draining {
             listener,
             shared: &shared,
         };
         net::serve_with_grace(&listener, self.connections_max, self.grace, |stream, _| {
             // An error is that of one client.
-            let _ = connection::serve(&shared, stream);
+            let _ = protocol::serve(&shared, stream);
         })
     }
 }

@@ -1,13 +1,17 @@
 //! What a server and its connections share.
 
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::Waker;
 use std::time::Duration;
 
+use http::StatusCode;
+use http_body::Body as _;
+use hyper::body::Incoming;
 use uthread::net::TcpStream;
 
-use crate::Handler;
+use crate::{Body, Handler, Request};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
@@ -22,6 +26,8 @@ pub(crate) struct Limits {
 pub(crate) struct Shared {
     pub(crate) handler: Box<dyn Handler>,
     pub(crate) limits: Limits,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<Arc<uthread_rustls::rustls::ServerConfig>>,
     /// Number of handlers that go on although their request was answered.
     pub(crate) overdue: AtomicUsize,
     draining: AtomicBool,
@@ -31,6 +37,9 @@ pub(crate) struct Shared {
 /// A connection, as its server knows it.
 pub(crate) struct Peer {
     pub(crate) stream: Arc<TcpStream>,
+    pub(crate) address: SocketAddr,
+    /// Lets hyper be polled again.
+    pub(crate) waker: Waker,
     is_idle: AtomicBool,
 }
 
@@ -39,6 +48,8 @@ impl Shared {
         Shared {
             handler: Box::new(handler),
             limits,
+            #[cfg(feature = "tls")]
+            tls: None,
             overdue: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             peers: Mutex::default(),
@@ -46,9 +57,11 @@ impl Shared {
     }
 
     /// Adds a connection.
-    pub(crate) fn enter(&self, stream: TcpStream) -> Arc<Peer> {
+    pub(crate) fn enter(&self, stream: TcpStream, address: SocketAddr, waker: Waker) -> Arc<Peer> {
         let peer = Arc::new(Peer {
             stream: Arc::new(stream),
+            address,
+            waker,
             is_idle: AtomicBool::new(false),
         });
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +86,26 @@ impl Shared {
                 // It reads the end. An error means that the client has gone.
                 let _ = peer.stream.shutdown(Shutdown::Read);
             }
+            peer.waker.wake_by_ref();
         }
+    }
+
+    /// Returns the request as its handler gets it, or the status that refuses it.
+    pub(crate) fn receive(
+        &self,
+        peer: &Peer,
+        request: http::Request<Incoming>,
+    ) -> Result<Request, StatusCode> {
+        let max = self.limits.body_max;
+        if request.body().is_end_stream() {
+            return Ok(request.map(|_| Body::empty().sent_by(peer.address)));
+        }
+        if request.body().size_hint().lower() > max {
+            return Err(StatusCode::PAYLOAD_TOO_LARGE);
+        }
+        Ok(request.map(|body| {
+            Body::from_incoming(body, max, self.limits.keep_alive).sent_by(peer.address)
+        }))
     }
 }
 

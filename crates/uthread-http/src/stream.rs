@@ -1,4 +1,7 @@
-//! The socket as hyper reads and writes it: no poll waits.
+//! The socket, with TLS or without, as hyper reads and writes it.
+//!
+//! A poll may wait as long as nothing else happens on the connection, and must not while the
+//! connection has several things to wait for: then it [polls](Link::set_polls).
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
@@ -7,12 +10,15 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use hyper::rt::{self, ReadBufCursor};
-use rustix::io::Errno;
+use rustix::io::retry_on_intr;
 use rustix::net::{RecvFlags, SendFlags};
 use uthread::net::TcpStream;
+#[cfg(feature = "tls")]
+use uthread_rustls::TlsStream;
 
 /// Bytes that are received at once. Most requests without a body are shorter.
 const RECEIVED_BYTES: usize = 2 << 10;
@@ -20,41 +26,161 @@ const RECEIVED_BYTES: usize = 2 << 10;
 /// Bytes of a body that are received at once. Kept by connections whose requests have bodies.
 const BODY_BYTES: usize = 16 << 10;
 
-/// The socket, and what was not possible when it was polled last.
+/// The stream of the socket, whose calls wait or fail with `WouldBlock`.
+#[derive(Debug, Clone)]
+pub(crate) struct Link(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    stream: Arc<TcpStream>,
+    polls: AtomicBool,
+}
+
+impl Link {
+    pub(crate) fn new(stream: Arc<TcpStream>) -> Link {
+        let polls = AtomicBool::new(false);
+        Link(Arc::new(Shared { stream, polls }))
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.0.stream
+    }
+
+    pub(crate) fn polls(&self) -> bool {
+        // Relaxed: only the fiber that polls the connection uses it, or has ended a body.
+        self.0.polls.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_polls(&self, polls: bool) {
+        self.0.polls.store(polls, Ordering::Relaxed);
+    }
+}
+
+impl Read for &Link {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.polls() {
+            return self.stream().read(buffer);
+        }
+        let received =
+            retry_on_intr(|| rustix::net::recv(self.stream(), &mut *buffer, RecvFlags::DONTWAIT));
+        Ok(received?.1)
+    }
+}
+
+impl Write for &Link {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.polls() {
+            return self.stream().write(bytes);
+        }
+        let now = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        Ok(retry_on_intr(|| {
+            rustix::net::send(self.stream(), bytes, now)
+        })?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What the protocol is spoken on.
+#[derive(Debug)]
+pub(crate) enum Transport {
+    Plain(Link),
+    #[cfg(feature = "tls")]
+    Tls(Box<TlsStream<Link>>),
+}
+
+impl Transport {
+    pub(crate) fn link(&self) -> &Link {
+        match self {
+            Transport::Plain(link) => link,
+            #[cfg(feature = "tls")]
+            Transport::Tls(stream) => stream.get_ref(),
+        }
+    }
+
+    /// Ends what is sent.
+    pub(crate) fn close(&self) -> io::Result<()> {
+        #[cfg(feature = "tls")]
+        if let Transport::Tls(stream) = self {
+            stream.close()?;
+        }
+        self.link().stream().shutdown(Shutdown::Write)
+    }
+}
+
+impl Read for &Transport {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Transport::Plain(link) => (&mut &*link).read(buffer),
+            #[cfg(feature = "tls")]
+            Transport::Tls(stream) => (&mut &**stream).read(buffer),
+        }
+    }
+}
+
+impl Write for &Transport {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Transport::Plain(link) => (&mut &*link).write(bytes),
+            #[cfg(feature = "tls")]
+            Transport::Tls(stream) => (&mut &**stream).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Transport::Plain(_) => Ok(()),
+            #[cfg(feature = "tls")]
+            Transport::Tls(stream) => (&mut &**stream).flush(),
+        }
+    }
+}
+
+/// The transport, and what was not possible when it was polled last.
 pub(crate) struct Socket {
-    pub(crate) stream: Arc<TcpStream>,
+    pub(crate) transport: Transport,
     received: Box<[u8]>,
     /// The bytes of it that hyper has not taken.
     left: Range<usize>,
     has_ended: bool,
     pub(crate) wants_read: bool,
     pub(crate) wants_write: bool,
-    /// Set while a fiber of its own answers a request: nothing may wait meanwhile.
-    pub(crate) is_shared: bool,
 }
 
 impl Socket {
-    pub(crate) fn new(stream: Arc<TcpStream>) -> Rc<RefCell<Socket>> {
+    pub(crate) fn new(transport: Transport) -> Rc<RefCell<Socket>> {
         Rc::new(RefCell::new(Socket {
-            stream,
+            transport,
             received: Box::new([0; RECEIVED_BYTES]),
             left: 0..0,
             has_ended: false,
             wants_read: false,
             wants_write: false,
-            is_shared: false,
         }))
     }
 
-    /// Waits for bytes, which the next poll takes. Returns their number.
+    /// Waits for bytes, which the next poll takes after those that are left. Returns the number of all
+    /// of them.
     ///
     /// # Errors
     ///
     /// Those of the socket, `WouldBlock` after its timeout among them.
     pub(crate) fn receive(&mut self) -> io::Result<usize> {
-        let count = (&*self.stream).read(&mut self.received[..])?;
-        (self.left, self.has_ended) = (0..count, count == 0);
-        Ok(count)
+        if self.left.is_empty() {
+            self.left = 0..0;
+        }
+        let count = (&self.transport).read(&mut self.received[self.left.end..])?;
+        self.left.end += count;
+        self.has_ended = count == 0;
+        Ok(self.left.len())
+    }
+
+    /// Returns the bytes that hyper has not taken.
+    #[cfg(feature = "http2")]
+    pub(crate) fn left(&self) -> &[u8] {
+        &self.received[self.left.clone()]
     }
 
     /// Receives what has arrived, if there is anything.
@@ -62,14 +188,12 @@ impl Socket {
         if self.received.len() < BODY_BYTES {
             self.received = vec![0; BODY_BYTES].into();
         }
-        match rustix::net::recv(&*self.stream, &mut self.received[..], RecvFlags::DONTWAIT) {
-            Ok((_, count)) => {
-                (self.left, self.has_ended) = (0..count, count == 0);
-                Ok(())
-            }
-            Err(Errno::AGAIN | Errno::INTR) => Ok(()),
-            Err(errno) => Err(errno.into()),
+        match (&self.transport).read(&mut self.received) {
+            Ok(count) => (self.left, self.has_ended) = (0..count, count == 0),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
         }
+        Ok(())
     }
 
     /// Moves bytes to hyper, and returns `true` if there are any.
@@ -79,6 +203,21 @@ impl Socket {
         cursor.put_slice(&self.received[self.left.start..end]);
         self.left.start = end;
         count > 0
+    }
+
+    /// Returns what a write has led to.
+    fn written<T>(&mut self, result: io::Result<T>) -> Poll<io::Result<T>> {
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if !self.transport.link().polls() {
+                    // The timeout of the socket.
+                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+                }
+                self.wants_write = true;
+                Poll::Pending
+            }
+            result => Poll::Ready(result),
+        }
     }
 }
 
@@ -92,7 +231,7 @@ impl rt::Read for Stream {
         mut cursor: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let mut socket = self.0.borrow_mut();
-        if socket.is_shared && socket.left.is_empty() && !socket.has_ended {
+        if socket.transport.link().polls() && socket.left.is_empty() && !socket.has_ended {
             socket.try_receive()?;
         }
         if socket.take(&mut cursor) || socket.has_ended || cursor.remaining() == 0 {
@@ -110,25 +249,19 @@ impl rt::Write for Stream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let mut socket = self.0.borrow_mut();
-        if !socket.is_shared {
-            // Nothing else happens on this connection.
-            return Poll::Ready((&*socket.stream).write(bytes));
-        }
-        let now = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match rustix::net::send(&*socket.stream, bytes, now) {
-            Err(Errno::AGAIN | Errno::INTR) => {
-                socket.wants_write = true;
-                Poll::Pending
-            }
-            result => Poll::Ready(result.map_err(io::Error::from)),
-        }
+        let written = (&socket.transport).write(bytes);
+        socket.written(written)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+        let mut socket = self.0.borrow_mut();
+        let flushed = (&socket.transport).flush();
+        socket.written(flushed)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.0.borrow().stream.shutdown(Shutdown::Write))
+        let mut socket = self.0.borrow_mut();
+        let closed = socket.transport.close();
+        socket.written(closed)
     }
 }

@@ -1,0 +1,68 @@
+//! Calls of the handler: its panics, and its deadline.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+use uthread::thread::{self, Cancelled};
+
+use crate::shared::Shared;
+use crate::{IntoResponse, Request, Response};
+
+impl Shared {
+    /// Calls the handler, and answers for it if it panics or takes too long.
+    pub(crate) fn answer(self: &Arc<Self>, request: Request) -> Response {
+        let answered = match self.limits.timeout {
+            None => catch_unwind(AssertUnwindSafe(|| self.handler.call(request))),
+            Some(limit) => self.answer_within(limit, request),
+        };
+        match answered {
+            Ok(response) => response,
+            // The fiber ends, and not only the request.
+            Err(payload) if payload.is::<Cancelled>() => resume_unwind(payload),
+            // The hook has printed the panic.
+            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        }
+    }
+
+    /// Calls the handler in a fiber, which goes on beside if it does not end in time.
+    fn answer_within(
+        self: &Arc<Self>,
+        limit: Duration,
+        request: Request,
+    ) -> thread::Result<Response> {
+        if self.overdue.load(Ordering::Relaxed) >= self.limits.overdue_max {
+            return Ok(StatusCode::SERVICE_UNAVAILABLE.into_response());
+        }
+        let late = || Ok(StatusCode::GATEWAY_TIMEOUT.into_response());
+        let (shared, begun) = (Arc::clone(self), Instant::now());
+        let call = uthread::spawn(move || {
+            // Most calls end then, and so does the handler.
+            uthread::timeout(limit, || shared.handler.call(request))
+        });
+        match call.join_timeout(limit) {
+            Ok(Ok(Ok(response))) => {
+                let has_failed = response.status() == StatusCode::INTERNAL_SERVER_ERROR;
+                // Whatever the handler has made of calls that ended.
+                let is_late = has_failed && begun.elapsed() >= limit;
+                if is_late { late() } else { Ok(response) }
+            }
+            Ok(Ok(Err(_elapsed))) => late(),
+            Ok(Err(payload)) => Err(payload),
+            Err(call) => {
+                if thread::is_cancelled() {
+                    call.cancel();
+                }
+                self.overdue.fetch_add(1, Ordering::Relaxed);
+                let shared = Arc::clone(self);
+                uthread::spawn(move || {
+                    let _ = call.join();
+                    shared.overdue.fetch_sub(1, Ordering::Relaxed);
+                });
+                late()
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A connection of HTTP/2, by whose fiber hyper moves the frames. Each stream has a fiber of its own,
+//! within whose poll the handler is called, and the body of the response is read.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use uthread::thread::JoinSet;
+
+use crate::IntoResponse;
+use crate::body::Outgoing;
+use crate::connection::Connection;
+use crate::shared::{Peer, Shared};
+use crate::stream::Stream;
+
+/// Streams of a connection at once, as browsers and other servers have it.
+const STREAMS_MAX: u32 = 100;
+
+/// Fibers of a connection at once: those of its streams, and of streams that the client has reset.
+const FIBERS_MAX: usize = 2 * STREAMS_MAX as usize;
+
+/// Serves the streams of a connection.
+pub(crate) fn serve(connection: Connection) -> io::Result<()> {
+    let streams = Streams::default();
+    let _end = End(&streams);
+    let keep_alive = connection.shared.limits.keep_alive;
+    let service = service_fn(|request| Answer {
+        shared: Arc::clone(&connection.shared),
+        peer: Arc::clone(&connection.peer),
+        request: Some(request),
+    });
+    connection.socket.borrow().transport.link().set_polls(true);
+    let mut builder = http2::Builder::new(streams.clone());
+    builder.max_concurrent_streams(STREAMS_MAX);
+    let stream = Stream(Rc::clone(&connection.socket));
+    let mut served = pin!(builder.serve_connection(stream, service));
+    let mut is_ending = false;
+    loop {
+        connection.begin_poll();
+        let waker = &connection.peer.waker;
+        match served.as_mut().poll(&mut Context::from_waker(waker)) {
+            Poll::Ready(result) => return result.map_err(io::Error::other),
+            Poll::Pending => {}
+        }
+        let mut ends = connection.shared.is_draining();
+        if is_ending || !ends {
+            streams.reap();
+            if connection.wait(Some(keep_alive))? {
+                continue;
+            }
+            // While handlers run, the client may have nothing to say.
+            let is_stuck = connection.socket.borrow().wants_write;
+            ends = is_stuck || streams.0.running.load(Ordering::Relaxed) == 0;
+        }
+        if ends && is_ending {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        if ends {
+            is_ending = true;
+            served.as_mut().graceful_shutdown();
+        }
+    }
+}
+
+/// Runs what hyper spawns.
+#[derive(Clone, Default)]
+struct Streams(Arc<Fibers>);
+
+#[derive(Default)]
+struct Fibers {
+    set: Mutex<JoinSet<()>>,
+    /// Number of those that do not wait for the client.
+    running: AtomicUsize,
+}
+
+impl Streams {
+    fn set(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.0.set.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets those that have ended. If the client resets streams faster than their handlers end, it
+    /// has to wait.
+    fn reap(&self) {
+        let mut set = self.set();
+        while set.try_join_next().is_some() {}
+        while set.len() > FIBERS_MAX {
+            set.join_next();
+        }
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
+    fn execute(&self, future: F) {
+        let running = Arc::clone(&self.0);
+        self.set().spawn(move || {
+            let mut future = pin!(future);
+            let polled = poll_fn(|context| {
+                let _running = Count::up(&running.running);
+                future.as_mut().poll(context)
+            });
+            uthread::block_on(polled);
+        });
+    }
+}
+
+struct Count<'a>(&'a AtomicUsize);
+
+impl Count<'_> {
+    fn up(count: &AtomicUsize) -> Count<'_> {
+        count.fetch_add(1, Ordering::Relaxed);
+        Count(count)
+    }
+}
+
+impl Drop for Count<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Ends the streams with their connection.
+struct End<'a>(&'a Streams);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let set = std::mem::take(&mut *self.0.set());
+        uthread::shield(|| drop(set));
+    }
+}
+
+/// The response to a request: the poll calls the handler.
+struct Answer {
+    shared: Arc<Shared>,
+    peer: Arc<Peer>,
+    request: Option<http::Request<Incoming>>,
+}
+
+impl Future for Answer {
+    type Output = Result<http::Response<Outgoing>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let request = self.request.take().expect("it is polled once");
+        let request = self.shared.receive(&self.peer, request);
+        let response = request.map(|request| self.shared.answer(request));
+        let response = response.unwrap_or_else(IntoResponse::into_response);
+        Poll::Ready(Ok(response.map(Outgoing::from)))
+    }
+}
