@@ -333,7 +333,7 @@ calls! {
 pub(crate) fn wait(fd: RawFd, events: Events) -> io::Result<i32> {
     // SAFETY: promised by the submitter.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    Ok(i32::from(next(ring::poll(&fd, events))?.bits()))
+    Ok(i32::from(ring::poll_once(&fd, events)?.bits()))
 }
 
 /// Returns a type of the library for a descriptor that the program keeps open.
@@ -344,12 +344,6 @@ pub(crate) fn borrow<T: FromRawFd>(fd: RawFd) -> ManuallyDrop<T> {
 }
 
 /// Returns the first item of a stream that has no end.
-fn next<T>(mut items: impl Iterator<Item = io::Result<T>>) -> io::Result<T> {
-    items
-        .next()
-        .unwrap_or(Err(io::ErrorKind::UnexpectedEof.into()))
-}
-
 fn vector(entry: &io_uring_sqe) -> libc::iovec {
     libc::iovec {
         iov_base: Call(*entry).buffer(),

@@ -84,15 +84,15 @@ pub(crate) fn wait(fd: RawFd, events: Events, deadline: Option<Instant>) -> io::
     }
     // SAFETY: the program keeps the descriptor open during the call.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    let ready = || ring::poll(&fd, events).next();
+    let ready = || ring::poll_once(&fd, events).map(|_| true);
     let Some(deadline) = deadline else {
-        return ready().transpose().map(|ready| ready.is_some());
+        return ready();
     };
     let left = deadline.saturating_duration_since(Instant::now());
     match uthread::timeout(left, ready) {
         // The caller's own deadline may have been the earlier one.
-        Ok(Some(Err(error))) if is_over(&error) && deadline <= Instant::now() => Ok(false),
-        Ok(ready) => ready.transpose().map(|ready| ready.is_some()),
+        Ok(Err(error)) if is_over(&error) && deadline <= Instant::now() => Ok(false),
+        Ok(ready) => ready,
         Err(_elapsed) => Ok(false),
     }
 }

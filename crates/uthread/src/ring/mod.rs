@@ -3,6 +3,7 @@
 //!
 //! [`accept`], [`receive`] and [`poll`] are iterators over the completions of a multishot request.
 //! If the driver or the kernel does not support the request, they submit a new one for each item.
+//! [`poll_once`] waits for one event.
 //!
 //! [`RegisteredBuffer`] and [`RegisteredFile`] save the kernel work on memory and files that are
 //! used repeatedly. They also work where registration is not possible. [`read_file`] and
@@ -37,7 +38,7 @@ use crate::sched;
 pub use accept::{Accept, accept};
 pub use buffers::{BufferRing, Chunk};
 pub use nop::nop;
-pub use poll::{Events, Poll, poll};
+pub use poll::{Events, Poll, poll, poll_once};
 pub use read_file::{read_file, read_file_beneath};
 pub use receive::{Receive, receive};
 pub use registered_buffer::RegisteredBuffer;

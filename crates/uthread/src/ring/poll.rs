@@ -1,4 +1,4 @@
-//! Readiness of a descriptor through one multishot request.
+//! Readiness of a descriptor through one multishot request, or through a request for one event.
 
 use std::fmt;
 use std::io;
@@ -94,6 +94,41 @@ pub fn poll<F: AsFd>(descriptor: &F, events: Events) -> Poll<'_> {
     }
 }
 
+/// Waits until a descriptor is ready for one of the events, and returns those that it is ready for. For
+/// a wait that is not repeated soon this takes less than [`poll`], whose request has to be cancelled.
+///
+/// # Errors
+///
+/// `ECANCELED` or `ETIMEDOUT` if the caller may not wait, and any other error that the kernel reports
+/// for the request.
+///
+/// ```
+/// use std::io::Write;
+/// use uthread::ring::{self, Events};
+///
+/// uthread::run(|| {
+///     let (reader, mut writer) = std::io::pipe()?;
+///     uthread::spawn(move || writer.write_all(b"x"));
+///     let events = ring::poll_once(&reader, Events::READABLE)?;
+///     assert!(events.intersects(Events::READABLE));
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn poll_once<F: AsFd>(descriptor: &F, events: Events) -> io::Result<Events> {
+    let descriptor = Descriptor {
+        fd: descriptor.as_fd(),
+        state: &FdState::new(),
+    };
+    await_events(descriptor, PollFlags::from_bits_retain(events.0))
+}
+
+fn await_events(descriptor: Descriptor<'_>, events: PollFlags) -> io::Result<Events> {
+    let poll = SocketOperation::Poll(net::Poll { descriptor, events });
+    let ready = wait::perform(&mut Operation::Socket(poll), None)?;
+    Ok(Events(ready as u16))
+}
+
 /// An iterator over the readiness events of a descriptor. See the example of [`poll`]. Dropping it
 /// cancels the request.
 ///
@@ -147,11 +182,7 @@ impl Iterator for Poll<'_> {
         let operation = || Some(Operation::Multishot(poll()));
         Some(match self.repeated.next(operation, None) {
             Next::Item(events) => Ok(events),
-            Next::Single => {
-                let single = SocketOperation::Poll(net::Poll { descriptor, events });
-                let ready = wait::perform(&mut Operation::Socket(single), None);
-                ready.map(|ready| Events(ready as u16))
-            }
+            Next::Single => await_events(descriptor, events),
             Next::Failed(error) => Err(error),
         })
     }
