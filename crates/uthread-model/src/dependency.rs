@@ -11,18 +11,23 @@ use uthread_resilience::{Budget, Endpoints};
 
 use crate::scenario;
 use crate::server::{Drawn, Server};
+use crate::times::{Call, Times};
 use crate::values::nanos;
 
 /// The state of a dependency.
 pub(crate) struct Dependency {
     servers: Vec<Server>,
+    /// The services of those that are tiers.
+    services: Vec<Option<usize>>,
+    timeout: u64,
     /// The choice among these, in simulated time.
     endpoints: Endpoints<()>,
     start: Instant,
     /// Number of servers of each client, if not all.
     shard: Option<usize>,
-    /// The servers of clients that have called; where all clients have the same, those of client 0.
+    /// The servers of clients that have called, if they have not all.
     shards: HashMap<u64, Vec<usize>>,
+    everyone: Vec<usize>,
     /// Maximum number of calls in progress.
     concurrent: u64,
     in_progress: u64,
@@ -48,8 +53,13 @@ pub(crate) struct Waiting {
 /// The result of beginning a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Began {
-    /// A server is called.
-    Runs { server: usize, drawn: Drawn },
+    /// A server is called, and answers after this time, unless the service does that before.
+    Runs {
+        server: usize,
+        latency: u64,
+        fails: bool,
+        service: Option<usize>,
+    },
     /// All breakers are open.
     Refused,
     /// The server is down.
@@ -59,13 +69,23 @@ pub(crate) enum Began {
 }
 
 impl Dependency {
-    /// Prepares the first call.
+    /// Prepares the first call. `add` adds the service of a server that is a tier, and returns its
+    /// index.
     ///
     /// # Errors
     ///
-    /// The errors of reading a file of latencies.
-    pub(crate) fn new(given: &scenario::Dependency) -> anyhow::Result<Dependency> {
+    /// The errors of reading a file of latencies, and those of `add`.
+    pub(crate) fn new(
+        given: &scenario::Dependency,
+        mut add: impl FnMut(&scenario::Tier) -> anyhow::Result<usize>,
+    ) -> anyhow::Result<Dependency> {
         let servers = Server::all(given)?;
+        let everyone = (0..servers.len()).collect();
+        let services = servers.iter().map(|server| {
+            let tier = given.tier.as_ref().filter(|_| server.is_tier());
+            tier.map(&mut add).transpose()
+        });
+        let services = services.collect::<anyhow::Result<_>>()?;
         let mut endpoints = Endpoints::new(servers.iter().map(|_| ()));
         if let Some(breaker) = &given.breaker {
             endpoints = endpoints.breaker(breaker.failures, breaker.open);
@@ -73,9 +93,12 @@ impl Dependency {
         Ok(Dependency {
             shard: given.shard.map(|shard| shard as usize),
             servers,
+            services,
+            timeout: nanos(given.timeout),
             endpoints,
             start: Instant::now(),
             shards: HashMap::new(),
+            everyone,
             concurrent: given.concurrent.unwrap_or(u64::MAX),
             in_progress: 0,
             waiting: VecDeque::new(),
@@ -86,10 +109,21 @@ impl Dependency {
         })
     }
 
-    /// Returns the mean time of a call outside of spikes, in seconds, if all servers have as many.
-    pub(crate) fn mean_seconds(&self) -> f64 {
-        let seconds = self.servers.iter().map(Server::mean_seconds);
-        seconds.sum::<f64>() / self.servers.len() as f64
+    /// Returns the time of a call outside of spikes; `of_tier` has the times of a service.
+    pub(crate) fn times(&self, of_tier: impl Fn(usize) -> Times) -> Call {
+        let tiers = self.services.iter().map(|tier| tier.map(&of_tier));
+        let tiers = Vec::from_iter(tiers);
+        let timeout = self.timeout as f64 / 1e9;
+        let seconds = self.servers.iter().zip(&tiers);
+        let seconds = seconds.map(|(server, tier)| match tier {
+            Some(tier) => tier.seconds.min(timeout),
+            None => server.mean_seconds(),
+        });
+        Call {
+            seconds: seconds.sum::<f64>() / self.servers.len() as f64,
+            servers: self.servers.len(),
+            tier: tiers.into_iter().flatten().next(),
+        }
     }
 
     /// Counts a call, not its hedge. Returns after how long it is made again, if it may be.
@@ -117,12 +151,13 @@ impl Dependency {
             1 => 0.0,
             _ => rng.f64(),
         };
-        let client = self.shard.map_or(0, |_| client);
-        let shard = || {
-            let count = self.shard.unwrap_or(self.servers.len());
-            self.endpoints.shard(client, count)
+        let among = match self.shard {
+            None => &self.everyone,
+            Some(count) => {
+                let shard = || self.endpoints.shard(client, count);
+                self.shards.entry(client).or_insert_with(shard)
+            }
         };
-        let among = self.shards.entry(client).or_insert_with(shard);
         let at = self.start + Duration::from_nanos(now);
         let Ok(server) = self.endpoints.admit(among, call.number, at, random) else {
             return Began::Refused;
@@ -130,7 +165,17 @@ impl Dependency {
         match self.servers[server].draw(now, rng) {
             Some(drawn) => {
                 self.in_progress += 1;
-                Began::Runs { server, drawn }
+                let Drawn {
+                    latency,
+                    fails,
+                    is_served,
+                } = drawn;
+                Began::Runs {
+                    server,
+                    latency,
+                    fails,
+                    service: self.services[server].filter(|_| is_served),
+                }
             }
             None => {
                 self.endpoints.record(server, call.number, at, true);
@@ -164,7 +209,7 @@ mod tests {
     use super::*;
 
     fn dependency(text: &str) -> Dependency {
-        Dependency::new(&toml::from_str(text).unwrap()).unwrap()
+        Dependency::new(&toml::from_str(text).unwrap(), |_| unreachable!()).unwrap()
     }
 
     fn call(number: u64) -> Waiting {

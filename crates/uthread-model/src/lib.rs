@@ -19,7 +19,9 @@ mod mode;
 mod simulation;
 
 mod arrivals;
+mod chain;
 mod service;
+mod world;
 
 mod dependency;
 mod events;
@@ -37,6 +39,7 @@ mod series;
 mod steady;
 mod tally;
 mod timeline;
+mod times;
 
 mod json;
 mod page;
@@ -49,7 +52,7 @@ mod words;
 
 pub use mode::Mode;
 pub use options::{Options, run};
-pub use outcome::{Failed, Level, Measured, Outcome, Percentile, Spread};
+pub use outcome::{Failed, Level, Measured, Outcome, Percentile, Spread, Tier};
 pub use scenario::Scenario;
 pub use series::{Interval, Series};
 pub use simulation::simulate;

@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use crate::mode::Mode;
-use crate::series::Series;
+use crate::series::{Gauge, Series};
 use crate::timeline::Window;
+use crate::times::Times;
 
 /// The results of a simulation.
 #[derive(Clone, Debug, Serialize)]
@@ -62,6 +63,8 @@ pub struct Outcome {
     pub in_progress: Level,
     /// Number of requests that wait to be accepted.
     pub waiting: Level,
+    /// The services that it calls, and those that they call.
+    pub tiers: Vec<Tier>,
     /// Bytes of each thread or fiber; 0 in a real run, which does not measure them.
     pub bytes_each: u64,
     /// Bytes of the threads of the pool, whether they are in use or not, or of the most fibers at
@@ -71,9 +74,9 @@ pub struct Outcome {
     pub seconds_in_progress: f64,
     /// Seconds that a request takes without waiting, outside of spikes.
     pub service_seconds: f64,
-    /// Mean seconds of a call of each dependency, outside of spikes, if all its servers have as many.
+    /// The same by its calls.
     #[serde(skip)]
-    pub(crate) call_seconds: Vec<f64>,
+    pub(crate) times: Times,
     /// Number of requests in progress that the load needs by Little's law, retries included.
     pub demand: f64,
     /// The limit of the service, in a sentence.
@@ -128,6 +131,28 @@ pub struct Level {
     pub mean: f64,
     /// The maximum.
     pub max: u64,
+}
+
+/// A service that others call.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tier {
+    /// The names of the dependencies that lead to it, with slashes in between.
+    pub name: String,
+    /// Number of calls in progress, on all its servers.
+    pub in_progress: Level,
+    /// Number of calls that wait to be accepted.
+    pub waiting: Level,
+    /// Number of responses for which no caller waited any more.
+    pub wasted: u64,
+}
+
+impl Level {
+    pub(crate) fn of(series: &Series, gauge: Gauge, end: u64) -> Level {
+        Level {
+            mean: series.mean(gauge, end),
+            max: series.max(gauge),
+        }
+    }
 }
 
 impl Outcome {

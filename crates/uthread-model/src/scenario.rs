@@ -7,10 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use serde::Deserialize;
 
 use crate::latency::Latency;
+use crate::mode::Mode;
 use crate::values::{
     count, duration, positive_duration, share, some_budget, some_count, some_duration,
     some_positive_duration, some_rate, some_share,
@@ -117,11 +118,13 @@ pub(crate) struct Dependency {
     #[serde(default = "dependency_name")]
     pub(crate) name: String,
     /// Time that a call takes.
-    pub(crate) latency: Latency,
+    pub(crate) latency: Option<Latency>,
+    /// A service that answers the calls, in place of a latency.
+    pub(crate) tier: Option<Tier>,
     /// A call that takes as long has failed, after this time.
     #[serde(default = "call_timeout", deserialize_with = "positive_duration")]
     pub(crate) timeout: Duration,
-    /// Share of calls that fail, after their latency.
+    /// Share of calls that fail, after their latency. A tier has failures of its own.
     #[serde(default, deserialize_with = "share")]
     pub(crate) failures: f64,
     /// Maximum number of calls in progress; others wait for one to end. Absent: no bound.
@@ -140,6 +143,28 @@ pub(crate) struct Dependency {
     #[serde(default, deserialize_with = "some_count::<_, 1, ENDPOINTS_MAX>")]
     pub(crate) shard: Option<u64>,
     pub(crate) hedge: Option<Hedge>,
+}
+
+/// A service that others call: it has threads, a queue and dependencies of its own, by the same keys
+/// as the service that clients call. A caller that gives up leaves its call behind.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Tier {
+    pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) service: Service,
+    /// Absent: it has as many threads as it needs.
+    pub(crate) sync: Option<Threads>,
+    #[serde(rename = "async")]
+    pub(crate) fibers: Option<Fibers>,
+}
+
+/// What a service is made of.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<'a> {
+    pub(crate) dependencies: &'a [Dependency],
+    pub(crate) service: &'a Service,
+    sync: Option<Threads>,
+    fibers: Option<Fibers>,
 }
 
 /// Servers of a dependency. Absent values are those of the dependency.
@@ -276,7 +301,8 @@ impl Dependency {
     pub(crate) fn new(latency: Latency) -> Dependency {
         Dependency {
             name: dependency_name(),
-            latency,
+            latency: Some(latency),
+            tier: None,
             timeout: CALL_TIMEOUT,
             failures: 0.0,
             concurrent: None,
@@ -285,6 +311,27 @@ impl Dependency {
             endpoints: Vec::new(),
             shard: None,
             hedge: None,
+        }
+    }
+}
+
+impl Tier {
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        Parts {
+            dependencies: &self.dependencies,
+            service: &self.service,
+            sync: self.sync,
+            fibers: self.fibers,
+        }
+    }
+}
+
+impl Parts<'_> {
+    /// Returns how many requests may be in progress, if there is a bound.
+    pub(crate) fn slots(&self, mode: Mode) -> Option<u64> {
+        match mode {
+            Mode::Sync => self.sync.map(|sync| sync.threads),
+            Mode::Async => self.fibers.and_then(|fibers| fibers.connections),
         }
     }
 }
@@ -350,8 +397,46 @@ impl Scenario {
             scenario.sync.is_some() || scenario.fibers.is_some(),
             "there is no service: add `sync = {{ threads = 50 }}`, `async = {{}}`, or both"
         );
+        check(&scenario.dependencies)?;
         Ok(scenario)
     }
+
+    /// Returns `true` if it has a service of this mode.
+    pub(crate) fn has(&self, mode: Mode) -> bool {
+        match mode {
+            Mode::Sync => self.sync.is_some(),
+            Mode::Async => self.fibers.is_some(),
+        }
+    }
+
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        Parts {
+            dependencies: &self.dependencies,
+            service: &self.service,
+            sync: self.sync,
+            fibers: self.fibers,
+        }
+    }
+}
+
+/// Checks that dependencies, and those of tiers, have a latency or are tiers.
+fn check(dependencies: &[Dependency]) -> anyhow::Result<()> {
+    for Dependency {
+        name,
+        latency,
+        tier,
+        failures,
+        ..
+    } in dependencies
+    {
+        match (latency, tier) {
+            (Some(_), None) => {}
+            (None, Some(tier)) if *failures == 0.0 => check(&tier.dependencies)?,
+            (None, Some(_)) => bail!("the dependency {name:?} is a tier, which has no `failures`"),
+            _ => bail!("the dependency {name:?} needs either a `latency` or a `tier`"),
+        }
+    }
+    Ok(())
 }
 
 fn at_line(text: &str, error: &toml::de::Error) -> anyhow::Error {
@@ -475,6 +560,11 @@ mod tests {
         );
         let zero = depend("latency = \"1ms\", timeout = \"0s\"");
         check(&zero, &["line 3: the duration must be longer than zero"]);
+        for keys in ["name = \"x\"", "latency = \"1ms\", tier = {}"] {
+            check(&depend(keys), &["needs either a `latency` or a `tier`"]);
+        }
+        let nested = "tier = { dependencies = [{ tier = {}, failures = 0.1 }] }";
+        check(&depend(nested), &["is a tier, which has no `failures`"]);
         refused("requests = ", &["line 1"]);
         let service = "requests = 1\narrivals = { kind = \"poisson\", rate = 1 }";
         refused(service, &["sync = { threads"]);

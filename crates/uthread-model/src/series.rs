@@ -124,6 +124,12 @@ impl Series {
         self.fill(Gauge::Waiting, now);
     }
 
+    /// Returns the time of the last change of a level.
+    pub(crate) fn changed(&self) -> u64 {
+        let times = self.meters.iter().map(|meter| meter.since);
+        times.max().unwrap_or(0)
+    }
+
     pub(crate) fn max(&self, gauge: Gauge) -> u64 {
         self.meters[gauge as usize].max
     }

@@ -7,7 +7,8 @@ use crate::scenario;
 use crate::values::nanos;
 
 pub(crate) struct Server {
-    draws: Draws,
+    /// `None` if it is a tier, which takes as long as it takes.
+    draws: Option<Draws>,
     failures: f64,
     spikes: Vec<Spike>,
     timeout: u64,
@@ -27,6 +28,8 @@ pub(crate) struct Drawn {
     /// Nanoseconds: at most the timeout.
     pub(crate) latency: u64,
     pub(crate) fails: bool,
+    /// A tier answers, unless it takes longer than that.
+    pub(crate) is_served: bool,
 }
 
 impl Server {
@@ -58,18 +61,24 @@ impl Server {
                 draws: spike.latency.as_ref().map(Latency::draws).transpose()?,
             })
         };
+        let latency = own.latency.as_ref().or(given.latency.as_ref());
         let spikes = own.spikes.as_ref().unwrap_or(&given.spikes);
         Ok(Server {
-            draws: own.latency.as_ref().unwrap_or(&given.latency).draws()?,
+            draws: latency.map(Latency::draws).transpose()?,
             failures: own.failures.unwrap_or(given.failures),
             spikes: spikes.iter().map(spike).collect::<anyhow::Result<_>>()?,
             timeout: nanos(given.timeout),
         })
     }
 
-    /// Returns the mean time that a call takes outside of spikes, in seconds.
+    pub(crate) fn is_tier(&self) -> bool {
+        self.draws.is_none()
+    }
+
+    /// Returns the mean time that a call takes outside of spikes, in seconds; zero if it is a tier.
     pub(crate) fn mean_seconds(&self) -> f64 {
-        self.draws.mean_up_to(self.timeout) / 1e9
+        let mean = |draws: &Draws| draws.mean_up_to(self.timeout) / 1e9;
+        self.draws.as_ref().map_or(0.0, mean)
     }
 
     /// Draws a call that begins now; returns `None` if the server is down.
@@ -79,14 +88,16 @@ impl Server {
             is_now && (spike.share >= 1.0 || rng.f64() < spike.share)
         });
         let draws = match spike {
-            None => &mut self.draws,
-            Some(spike) => spike.draws.as_mut()?,
+            None => self.draws.as_mut(),
+            Some(spike) => Some(spike.draws.as_mut()?),
         };
-        let latency = draws.next(rng);
+        let is_served = draws.is_none();
+        let latency = draws.map_or(self.timeout, |draws| draws.next(rng));
         let fails = latency >= self.timeout || self.failures > 0.0 && rng.f64() < self.failures;
         Some(Drawn {
             latency: latency.min(self.timeout),
             fails,
+            is_served,
         })
     }
 }
@@ -111,7 +122,12 @@ mod tests {
         let mut draw = |at| servers[0].draw(at * SECOND, &mut rng);
         let drawn = |seconds, fails| {
             let latency = seconds * SECOND;
-            Some(Drawn { latency, fails })
+            let is_served = false;
+            Some(Drawn {
+                latency,
+                fails,
+                is_served,
+            })
         };
         assert_eq!(draw(0), drawn(1, false));
         assert_eq!(draw(1), None);
@@ -129,7 +145,12 @@ mod tests {
         let mut drawn = servers.iter_mut().map(|server| server.draw(0, &mut rng));
         let call = |seconds, fails| {
             let latency = seconds * SECOND;
-            Some(Some(Drawn { latency, fails }))
+            let is_served = false;
+            Some(Some(Drawn {
+                latency,
+                fails,
+                is_served,
+            }))
         };
         let expected = [call(1, true), call(1, true), call(2, false), Some(None)];
         assert_eq!([0; 4].map(|_| drawn.next()), expected);

@@ -22,6 +22,8 @@ stories![
     "outage-breaker",
     "retry-storm",
     "retry-budget",
+    "cascade",
+    "cascade-breaker",
     "slow-server",
     "slow-server-hedge",
     "unhealthy-server",

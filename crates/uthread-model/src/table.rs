@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use uthread_report::results::significant;
 
-use crate::outcome::{Level, Outcome, Spread};
+use crate::outcome::{Level, Outcome, Spread, Tier};
 use crate::scenario::Scenario;
 use crate::simulated::Simulated;
 use crate::words::{number, rate, size, time};
@@ -62,6 +62,18 @@ pub(crate) fn rows(outcomes: &[&Outcome]) -> Vec<Vec<String>> {
     rows.add("in progress", |outcome| level(outcome.in_progress));
     rows.add("by Little's law", |outcome| significant(outcome.demand));
     rows.add("waiting", |outcome| level(outcome.waiting));
+    let tiers = outcomes.iter().map(|outcome| &outcome.tiers);
+    let tiers = tiers.max_by_key(|tiers| tiers.len());
+    for (index, Tier { name, .. }) in tiers.into_iter().flatten().enumerate() {
+        let mut add = |figure: &str, of: &dyn Fn(&Tier) -> String| {
+            rows.add(&format!("{name}, {figure}"), |outcome| {
+                outcome.tiers.get(index).map_or("-".to_owned(), of)
+            });
+        };
+        add("in progress", &|tier| level(tier.in_progress));
+        add("waiting", &|tier| level(tier.waiting));
+        add("responses nobody waited for", &|tier| number(tier.wasted));
+    }
     rows.add("memory, resident", |outcome| match outcome.measured {
         None => size(outcome.bytes as f64),
         Some(_) => "-".to_owned(),

@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use crate::latencies::Latencies;
 use crate::limit::limit;
 use crate::mode::Mode;
-use crate::outcome::{Failed, Level, Outcome, Percentile};
+use crate::outcome::{Failed, Level, Outcome, Percentile, Tier};
 use crate::scenario::Scenario;
 use crate::series::{Gauge, Series};
 use crate::steady::Steady;
 use crate::timeline::Timeline;
+use crate::times::Times;
 use crate::words::count;
 
 /// The percentiles of latencies that are reported.
@@ -111,26 +112,22 @@ impl Tally {
         self.last_end.max(self.last_arrival)
     }
 
-    /// Computes the results. `calls` has the mean time of a call of each dependency, in seconds.
+    /// Computes the results, with the times of a request without waiting.
     pub(crate) fn outcome(
         &self,
         scenario: &Scenario,
         mode: Mode,
         series: Series,
-        calls: Vec<f64>,
+        times: Times,
+        tiers: Vec<Tier>,
     ) -> Outcome {
         let end = self.end();
         let offered = scenario.arrivals.rate();
         let offered = offered.unwrap_or_else(|| per_second(self.requests, self.last_arrival));
-        let service_seconds = scenario.service.work.as_secs_f64() + calls.iter().sum::<f64>();
         let (service, bytes_each) = service(scenario, mode);
-        let level = |gauge| Level {
-            mean: series.mean(gauge, end),
-            max: series.max(gauge),
-        };
         let failed = CAUSES.into_iter().zip(self.failed);
         let failed = failed.map(|(cause, requests)| Failed { cause, requests });
-        let in_progress = level(Gauge::InProgress);
+        let in_progress = Level::of(&series, Gauge::InProgress, end);
         let all = match (mode, scenario.sync) {
             (Mode::Sync, Some(pool)) => pool.threads,
             _ => in_progress.max,
@@ -159,17 +156,18 @@ impl Tally {
             waits: self.waits.distribution(),
             timeline: self.timeline.windows(),
             in_progress,
-            waiting: level(Gauge::Waiting),
+            waiting: Level::of(&series, Gauge::Waiting, end),
+            tiers,
             bytes_each,
             bytes: bytes_each.saturating_mul(all),
             seconds_in_progress: self.in_progress / 1e9 / self.accepted.max(1) as f64,
-            service_seconds,
-            call_seconds: calls,
+            service_seconds: times.seconds,
+            times,
             demand: 0.0,
             limit: String::new(),
             series,
         };
-        outcome.demand = outcome.load() * service_seconds;
+        outcome.demand = outcome.load() * outcome.service_seconds;
         outcome.limit = limit(scenario, &outcome);
         outcome
     }

@@ -178,3 +178,70 @@ fn hedged_calls_keep_the_limit_of_calls() {
     let p99 = percentile(&outcome, 99.0).latency;
     assert!(p99 < 0.5, "{p99}");
 }
+
+#[test]
+fn a_breaker_ends_a_cascade() {
+    for mode in [Mode::Sync, Mode::Async] {
+        let [cascade, breaker] = ["cascade", "cascade-breaker"].map(|story| outcome(story, mode));
+        let (without, with) = (cascade.success(), breaker.success());
+        assert!(with > without + 0.15, "{mode:?}: {without}, {with}");
+        let [orders, stock] = [0, 1].map(|tier| &cascade.tiers[tier]);
+        assert_eq!([&*orders.name, &*stock.name], ["orders", "orders/stock"]);
+        assert!(stock.wasted > 1000, "{}", stock.wasted);
+    }
+    let [cascade, breaker] = ["cascade", "cascade-breaker"].map(|story| outcome(story, Mode::Sync));
+    // The threads of all services, and the queue of the first.
+    let levels = cascade.tiers.iter().map(|tier| tier.in_progress.max);
+    assert_eq!(Vec::from_iter(levels), [100, 20]);
+    assert_eq!(cascade.in_progress.max, 200);
+    assert!(cascade.waiting.max > 5000 && breaker.waiting.max < 1000);
+}
+
+#[test]
+fn callers_wait_for_the_threads_of_a_tier() {
+    let simulated = |keys: &str| {
+        let text = format!(
+            "requests = 10
+            arrivals = {{ kind = \"bursts\", size = 10, every = \"1h\" }}
+            sync = {{ threads = 100 }}
+            [[dependencies]]
+            name = \"orders\"
+            {keys}
+            [dependencies.tier]
+            sync = {{ threads = 1 }}
+            service = {{ work = \"40ms\", queue = 8 }}
+            dependencies = [{{ latency = \"60ms\" }}]"
+        );
+        simulate(&Scenario::parse(&text).unwrap(), Mode::Sync).unwrap()
+    };
+    let one = simulated("");
+    // One of ten finds the queue full.
+    assert_eq!((one.succeeded, one.tiers[0].waiting.max), (9, 8));
+    assert_near("p100", percentile(&one, 100.0).latency, 0.9, 0.001);
+    assert_near("by itself", one.service_seconds, 0.1, 1e-9);
+    let limit = &one.limit;
+    assert!(limit.starts_with("Nothing limits it"), "{limit}");
+    let two = simulated("endpoints = [{ count = 2 }]");
+    assert_near("p100", percentile(&two, 100.0).latency, 0.5, 0.001);
+    assert_eq!((two.succeeded, two.tiers[0].in_progress.max), (10, 2));
+    let impatient = simulated("timeout = \"250ms\"");
+    assert_eq!((impatient.succeeded, impatient.tiers[0].wasted), (2, 7));
+    let mixed = simulated("endpoints = [{}, { latency = \"10ms\" }]");
+    assert!(mixed.succeeded == 10 && mixed.tiers[0].in_progress.max == 1);
+}
+
+#[test]
+fn a_tier_may_limit_the_service() {
+    let text = "requests = 2000
+        arrivals = { kind = \"leaky-bucket\", rate = 200 }
+        async = {}
+        [[dependencies]]
+        name = \"orders\"
+        endpoints = [{ count = 2 }]
+        tier = { service = { work = \"20ms\" }, async = {} }";
+    let limit = simulate(&Scenario::parse(text).unwrap(), Mode::Async)
+        .unwrap()
+        .limit;
+    let expected = "The CPUs of orders limit it: 20.0 ms of work for each request allow 50.0/s";
+    assert!(limit.starts_with(expected), "{limit}");
+}

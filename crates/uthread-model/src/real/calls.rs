@@ -124,7 +124,7 @@ impl Calls<'_> {
     /// # Errors
     ///
     /// The errors of the connection, except for a timeout.
-    fn exchange(&self, Drawn { latency, fails }: Drawn) -> io::Result<bool> {
+    fn exchange(&self, Drawn { latency, fails, .. }: Drawn) -> io::Result<bool> {
         let clock = &self.ledger.clock;
         let latency = Some(latency).filter(|&latency| latency < self.timeout);
         let latency = latency.map(|latency| clock.real(latency).as_nanos() as u64);

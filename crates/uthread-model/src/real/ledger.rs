@@ -69,7 +69,8 @@ impl Ledger {
             scenario,
             simulated.mode,
             books.series,
-            simulated.call_seconds.clone(),
+            simulated.times.clone(),
+            Vec::new(),
         );
         outcome.service = format!("{}, real", measured.driver);
         outcome.measured = Some(measured);

@@ -28,7 +28,7 @@ use std::net::TcpListener;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use uthread::net::TcpStream;
 use uthread::{Driver, Runtime};
 
@@ -74,7 +74,7 @@ pub(crate) fn default_scale(seconds: f64) -> f64 {
 ///
 /// # Errors
 ///
-/// There are too few open files for what the simulation had in progress, the driver is not
+/// The scenario has tiers, there are too few open files for what the simulation had in progress, the driver is not
 /// available, or a system call fails.
 pub(crate) fn measure(
     scenario: &Scenario,
@@ -82,6 +82,13 @@ pub(crate) fn measure(
     driver: Driver,
     scale: f64,
 ) -> anyhow::Result<Outcome> {
+    ensure!(
+        !scenario
+            .dependencies
+            .iter()
+            .any(|given| given.tier.is_some()),
+        "a scenario with tiers has no real runs: all of them would share the CPUs of this program"
+    );
     // Both ends of a connection for each call in progress are in this process, and idle ones are
     // kept for each dependency.
     let calls_of = |given: &Dependency| 1 + u64::from(given.hedge.is_some());

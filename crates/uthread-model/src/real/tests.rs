@@ -141,6 +141,14 @@ fn more_than_the_pool_waits() {
 }
 
 #[test]
+fn a_chain_has_no_real_runs() {
+    let scenario = crate::stories::find("cascade").unwrap();
+    let model = simulate(&scenario, Mode::Async).unwrap();
+    let error = measure(&scenario, &model, Driver::Epoll, 1.0).unwrap_err();
+    assert!(error.to_string().contains("with tiers"), "{error}");
+}
+
+#[test]
 fn the_default_scale_makes_long_runs_short() {
     assert_eq!(
         [1.0, 18.0, 18.5, 480.0].map(default_scale),
@@ -155,21 +163,17 @@ fn near(real: u64, model: u64, tolerance: u64) {
     assert!(is_near, "{real} is not within {tolerance} of {model}");
 }
 
-/// A server of five hangs, and only hedging lets all requests succeed. How many calls are hedged
-/// agrees within a tenth of the requests: chance chooses the servers, and a busy machine hedges more.
+/// One call in ten hangs, and so does its hedge in one of ten cases. Successes agree within a
+/// twenty-fifth of the requests, where a tenth would fail without hedging; hedged calls within a tenth,
+/// as a busy machine hedges more.
 #[test]
 fn hedging_agrees_with_the_simulation() {
     let scenario = "requests = 200
         arrivals = { kind = \"leaky-bucket\", rate = 200 }
-        [[dependencies]]
-        latency = \"5ms\"
-        timeout = \"10s\"
-        endpoints = [{ count = 4 }, { latency = \"30s\" }]
-        hedge = { after = \"200ms\" }";
+        dependencies = [{ latency = \"5ms*9,30s\", timeout = \"2s\", hedge = { after = \"200ms\" } }]";
     on_each_driver(scenario, |model, real| {
-        assert_eq!(counts(real), counts(model));
-        assert_eq!(real.succeeded, 200);
-        assert!(real.hedged > 0 && model.hedged > 0);
+        assert!(model.succeeded >= 195 && real.hedged > 0);
+        near(real.succeeded, model.succeeded, 8);
         near(real.hedged, model.hedged, 20);
         assert!(latency(real, 100.0) >= 0.205);
     });

@@ -122,7 +122,7 @@ fn all_listed_scenarios_run() {
     let folder = site(&[]);
     let (code, list, _) = model(&["list"], folder.path());
     let names = Vec::from_iter(list.lines().filter_map(|line| line.split(' ').next()));
-    assert_eq!((code, names.len()), (0, 16), "{list}");
+    assert_eq!((code, names.len()), (0, 18), "{list}");
     let (code, shown, errors) = model(&names, folder.path());
     assert_eq!((code, errors.as_str()), (0, ""));
     for line in list.lines() {
