@@ -8,12 +8,34 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use uthread::thread::{self, Cancelled};
 
-use crate::shared::Shared;
+use crate::shared::{Answered, Shared};
 use crate::{IntoResponse, Request, Response};
 
 impl Shared {
-    /// Calls the handler, and answers for it if it panics or takes too long.
+    /// Answers a request, and tells the observer.
     pub(crate) fn answer(self: &Arc<Self>, request: Request) -> Response {
+        let (Some(observer), Some(peer)) = (&self.observer, request.body().peer()) else {
+            return self.call(request);
+        };
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let (version, begun) = (request.version(), Instant::now());
+        let response = self.call(request);
+        observer(&Answered {
+            peer,
+            method,
+            uri,
+            version,
+            status: response.status(),
+            time: begun.elapsed(),
+        });
+        response
+    }
+
+    /// Calls the handler, and answers for it if it panics or takes too long.
+    fn call(self: &Arc<Self>, request: Request) -> Response {
+        if request.body().is_too_large() {
+            return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+        }
         let answered = match self.limits.timeout {
             None => catch_unwind(AssertUnwindSafe(|| self.handler.call(request))),
             Some(limit) => self.answer_within(limit, request),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use std::{cmp, fmt, future, mem};
 
 use bytes::{Buf, Bytes};
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
@@ -34,6 +34,8 @@ enum Source {
     Reader(Box<dyn Read + Send>),
     Stream(Received<Pin<Box<Async>>>),
     Request(Received<Incoming>),
+    /// The body of a request, of which nothing is received.
+    TooLarge,
 }
 
 type Async = dyn http_body::Body<Data = Bytes, Error = Box<dyn Error + Send + Sync>> + Send;
@@ -89,6 +91,12 @@ impl Body {
     }
 
     pub(crate) fn from_incoming(body: Incoming, max: u64, limit: Duration) -> Body {
+        if body.is_end_stream() {
+            return Body::empty();
+        }
+        if body.size_hint().lower() > max {
+            return Body::from_source(Source::TooLarge);
+        }
         Body::from_source(Source::Request(Received {
             body,
             left: max,
@@ -110,9 +118,13 @@ impl Body {
         self.peer
     }
 
-    /// Returns `true` if all of it is there.
+    /// Returns `true` if nothing more is received.
     pub(crate) fn is_complete(&self) -> bool {
-        matches!(self.source, Source::Bytes(_))
+        matches!(self.source, Source::Bytes(_) | Source::TooLarge)
+    }
+
+    pub(crate) fn is_too_large(&self) -> bool {
+        matches!(self.source, Source::TooLarge)
     }
 
     /// Reads the rest of the body.
@@ -186,10 +198,7 @@ where
                 self.left = left;
                 Ok(frame)
             }
-            None => Err(io::Error::new(
-                io::ErrorKind::FileTooLarge,
-                "the body is larger than the server permits",
-            )),
+            None => Err(too_large()),
         }
     }
 }
@@ -201,8 +210,14 @@ impl Read for Body {
             Source::Bytes(bytes) => Ok(take(bytes, buffer)),
             Source::Stream(received) => received.read(buffer),
             Source::Request(received) => received.read(buffer),
+            Source::TooLarge => Err(too_large()),
         }
     }
+}
+
+fn too_large() -> io::Error {
+    let text = "the body is larger than the server permits";
+    io::Error::new(io::ErrorKind::FileTooLarge, text)
 }
 
 /// Moves bytes into a buffer. Returns their number.
@@ -226,6 +241,7 @@ impl http_body::Body for Body {
             Source::Reader(reader) => chunk(reader),
             Source::Stream(received) => return received.poll_rest(context),
             Source::Request(received) => return received.poll_rest(context),
+            Source::TooLarge => Err(too_large()),
         };
         Poll::Ready(match next {
             Ok(bytes) if bytes.is_empty() => None,
@@ -236,7 +252,7 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.source {
             Source::Bytes(bytes) => bytes.is_empty(),
-            Source::Reader(_) => false,
+            Source::Reader(_) | Source::TooLarge => false,
             Source::Stream(received) => received.bytes.is_empty() && received.body.is_end_stream(),
             Source::Request(received) => received.bytes.is_empty() && received.body.is_end_stream(),
         }
@@ -246,7 +262,7 @@ impl http_body::Body for Body {
         match &self.source {
             Source::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Source::Stream(received) if received.bytes.is_empty() => received.body.size_hint(),
-            Source::Reader(_) | Source::Stream(_) | Source::Request(_) => SizeHint::new(),
+            _ => SizeHint::new(),
         }
     }
 }

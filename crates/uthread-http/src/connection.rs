@@ -2,15 +2,18 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::net::Shutdown;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
+use bytes::Bytes;
 use uthread::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use crate::shared::{Peer, Shared};
 use crate::stream::Socket;
+use crate::upgrade::{Speak, Upgraded};
 
 /// A connection and its fiber.
 pub(crate) struct Connection {
@@ -50,6 +53,28 @@ impl Connection {
         let received = self.socket.borrow_mut().receive();
         self.peer.end_idle();
         received
+    }
+
+    /// Ends the connection.
+    pub(crate) fn close(self) -> io::Result<()> {
+        self.socket.borrow().transport.close()
+    }
+
+    /// Speaks another protocol on the connection, whose client has sent these bytes of it.
+    pub(crate) fn upgrade(self, received: Bytes, speak: Box<Speak>) -> io::Result<()> {
+        let socket = Rc::into_inner(self.socket).expect("hyper is done with the socket");
+        let socket = socket.into_inner();
+        let rest = Bytes::copy_from_slice(socket.left());
+        let received = [received, rest].concat();
+        let stream = &self.peer.stream;
+        stream.set_read_timeout(None)?;
+        stream.set_write_timeout(None)?;
+        let stream = Upgraded::new(socket.transport, received.into());
+        if !self.peer.begin_idle(&self.shared) {
+            stream.socket().shutdown(Shutdown::Read)?;
+        }
+        speak(stream);
+        Ok(())
     }
 
     /// Returns `true` if hyper was woken since the last call.

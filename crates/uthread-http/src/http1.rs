@@ -24,61 +24,63 @@ use crate::body::Outgoing;
 use crate::connection::Connection;
 use crate::shared::{Peer, Shared};
 use crate::stream::{Link, Stream};
+use crate::upgrade::{Speak, Switch};
 use crate::{IntoResponse, Response};
 
 /// Serves the requests of a connection.
 pub(crate) fn serve(connection: Connection) -> io::Result<()> {
     let link = connection.socket.borrow().transport.link().clone();
-    let requests = Requests {
+    let exchange = Rc::new(Exchange {
         shared: Arc::clone(&connection.shared),
         peer: Arc::clone(&connection.peer),
         link: link.clone(),
-        running: Rc::default(),
-        count: Rc::default(),
-    };
-    let (running, count) = (
-        Running(Rc::clone(&requests.running)),
-        Rc::clone(&requests.count),
-    );
+        running: RefCell::default(),
+        count: Cell::default(),
+        switch: RefCell::default(),
+    });
+    let _end = End(Rc::clone(&exchange));
     let waker = connection.peer.waker.clone();
     let mut builder = http1::Builder::new();
-    builder.half_close(true).pipeline_flush(true);
+    // Without `pipeline_flush`, which keeps a response while a part of the next request is there.
+    builder.half_close(true);
     let stream = Stream(Rc::clone(&connection.socket));
-    let mut served = std::pin::pin!(builder.serve_connection(stream, requests));
+    let mut served = builder.serve_connection(stream, Requests(Rc::clone(&exchange)));
     // The first one has begun.
     let mut head = Head {
         begun: Some((Instant::now(), 0)),
     };
     loop {
         connection.begin_poll();
-        match served.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(result) => return result.map_err(io::Error::other),
+        match served.poll_without_shutdown(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => {
+                result.map_err(io::Error::other)?;
+                break;
+            }
             Poll::Pending => {}
         }
-        if running.is_some() || link.polls() {
+        if exchange.running.borrow().is_some() || link.polls() {
             let wants_write = connection.socket.borrow().wants_write;
             let limit = wants_write.then_some(connection.shared.limits.keep_alive);
             if !connection.wait(limit)? {
                 return Err(io::ErrorKind::TimedOut.into());
             }
         } else if !connection.has_rung() {
-            head.receive(&connection, count.get())?;
+            head.receive(&connection, exchange.count.get())?;
         }
     }
+    let Some(speak) = exchange.switch.take() else {
+        return connection.close();
+    };
+    let received = served.into_parts().read_buf;
+    connection.upgrade(received, speak)
 }
 
-/// The fiber that answers a request with a body. It ends with its connection.
-struct Running(Rc<RefCell<Option<JoinHandle<()>>>>);
+/// Ends the fiber that answers a request with a body, with its connection.
+struct End(Rc<Exchange>);
 
-impl Running {
-    fn is_some(&self) -> bool {
-        self.0.borrow().is_some()
-    }
-}
-
-impl Drop for Running {
+impl Drop for End {
     fn drop(&mut self) {
-        if let Some(fiber) = self.0.take() {
+        if let Some(fiber) = self.0.running.take() {
             fiber.cancel();
             let _ = uthread::shield(|| fiber.join());
         }
@@ -115,16 +117,34 @@ impl Head {
     }
 }
 
-/// Answers the requests of a connection.
-struct Requests {
+/// The requests of a connection, and the one that is answered.
+struct Exchange {
     shared: Arc<Shared>,
     peer: Arc<Peer>,
     link: Link,
     /// The fiber that answers a request with a body.
-    running: Rc<RefCell<Option<JoinHandle<()>>>>,
+    running: RefCell<Option<JoinHandle<()>>>,
     /// Number of requests so far.
-    count: Rc<Cell<usize>>,
+    count: Cell<usize>,
+    /// What follows the last response.
+    switch: RefCell<Option<Box<Speak>>>,
 }
+
+impl Exchange {
+    /// Returns the response as it goes out.
+    fn finish(&self, mut response: Response) -> http::Response<Outgoing> {
+        if let Some(switch) = response.extensions_mut().remove::<Switch>() {
+            self.switch.replace(switch.take());
+        } else if self.shared.is_draining() {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+        }
+        response.map(|body| Outgoing::on(body, &self.link))
+    }
+}
+
+/// Answers the requests of a connection.
+struct Requests(Rc<Exchange>);
 
 impl Service<http::Request<Incoming>> for Requests {
     type Response = http::Response<Outgoing>;
@@ -132,45 +152,24 @@ impl Service<http::Request<Incoming>> for Requests {
     type Future = Answer;
 
     fn call(&self, request: http::Request<Incoming>) -> Answer {
-        self.count.set(self.count.get() + 1);
-        let request = match self.shared.receive(&self.peer, request) {
-            Ok(request) => request,
-            Err(status) => return Answer::now(self.finish(status.into_response())),
-        };
-        let shared = Arc::clone(&self.shared);
+        let exchange = &self.0;
+        exchange.count.set(exchange.count.get() + 1);
+        let request = exchange.shared.receive(&exchange.peer, request);
+        let shared = Arc::clone(&exchange.shared);
         if request.body().is_complete() {
-            return Answer::now(self.finish(shared.answer(request)));
+            return Answer::now(exchange.finish(shared.answer(request)));
         }
         let slot = Arc::new(Mutex::new(Slot::default()));
         let answered = Answered(Arc::clone(&slot));
         let fiber = uthread::spawn(move || answered.with(shared.answer(request)));
-        self.running.replace(Some(fiber));
-        self.link.set_polls(true);
+        exchange.running.replace(Some(fiber));
+        exchange.link.set_polls(true);
+        let exchange = Rc::clone(exchange);
         Answer {
             now: None,
-            later: Some(Later {
-                slot,
-                link: self.link.clone(),
-                running: Rc::clone(&self.running),
-                shared: Arc::clone(&self.shared),
-            }),
+            later: Some((slot, exchange)),
         }
     }
-}
-
-impl Requests {
-    fn finish(&self, response: Response) -> http::Response<Outgoing> {
-        finish(&self.shared, &self.link, response)
-    }
-}
-
-/// Returns the response as it goes out.
-fn finish(shared: &Shared, link: &Link, mut response: Response) -> http::Response<Outgoing> {
-    if shared.is_draining() {
-        let close = HeaderValue::from_static("close");
-        response.headers_mut().insert(header::CONNECTION, close);
-    }
-    response.map(|body| Outgoing::on(body, link))
 }
 
 #[derive(Default)]
@@ -205,18 +204,10 @@ fn lock(slot: &Mutex<Slot>) -> MutexGuard<'_, Slot> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The response to a request, now or later.
+/// The response to a request, now or later, from its fiber.
 struct Answer {
     now: Option<http::Response<Outgoing>>,
-    later: Option<Later>,
-}
-
-/// What the fiber of a request answers.
-struct Later {
-    slot: Arc<Mutex<Slot>>,
-    link: Link,
-    running: Rc<RefCell<Option<JoinHandle<()>>>>,
-    shared: Arc<Shared>,
+    later: Option<(Arc<Mutex<Slot>>, Rc<Exchange>)>,
 }
 
 impl Answer {
@@ -232,16 +223,16 @@ impl Future for Answer {
     type Output = Result<http::Response<Outgoing>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(later) = &self.later else {
+        let Some((slot, exchange)) = &self.later else {
             return Poll::Ready(Ok(self.now.take().expect("it is polled once")));
         };
-        let mut slot = lock(&later.slot);
+        let mut slot = lock(slot);
         let Some(response) = slot.response.take() else {
             slot.waker = Some(context.waker().clone());
             return Poll::Pending;
         };
-        later.running.take();
-        later.link.set_polls(false);
-        Poll::Ready(Ok(finish(&later.shared, &later.link, response)))
+        exchange.running.take();
+        exchange.link.set_polls(false);
+        Poll::Ready(Ok(exchange.finish(response)))
     }
 }

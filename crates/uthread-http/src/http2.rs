@@ -16,7 +16,6 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use uthread::thread::JoinSet;
 
-use crate::IntoResponse;
 use crate::body::Outgoing;
 use crate::connection::Connection;
 use crate::shared::{Peer, Shared};
@@ -150,8 +149,7 @@ impl Future for Answer {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
         let request = self.request.take().expect("it is polled once");
         let request = self.shared.receive(&self.peer, request);
-        let response = request.map(|request| self.shared.answer(request));
-        let response = response.unwrap_or_else(IntoResponse::into_response);
+        let response = self.shared.answer(request);
         Poll::Ready(Ok(response.map(Outgoing::from)))
     }
 }

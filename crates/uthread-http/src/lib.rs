@@ -45,6 +45,9 @@
 //! | `response` | what handlers return |
 //! | `router` | methods, paths with parameters, and functions around handlers |
 //! | `server` | limits, and the connections until their end |
+//! | `files` | files of a folder |
+//! | `tower` | services of `tower` as handlers |
+//! | `upgrade` | connections that go on with another protocol |
 //! | `answer` | calls of the handler: its panics, and its deadline |
 //! | `protocol` | the protocol of a connection |
 //! | `http1`, `http2` | a connection of that protocol |
@@ -60,6 +63,12 @@ mod shared;
 mod stream;
 
 mod answer;
+#[cfg(feature = "files")]
+mod files;
+#[cfg(feature = "tower")]
+mod tower;
+mod upgrade;
+
 mod connection;
 mod http1;
 #[cfg(feature = "http2")]
@@ -68,12 +77,19 @@ mod protocol;
 mod server;
 
 pub use body::Body;
+#[cfg(feature = "files")]
+pub use files::Files;
 pub use http::{self, HeaderMap, Method, StatusCode, header};
 #[cfg(feature = "json")]
 pub use response::Json;
 pub use response::{Failure, IntoResponse};
 pub use router::{Handler, RequestExt, Router};
-pub use server::Server;
+pub use server::{Answered, Server};
+#[cfg(feature = "tower")]
+pub use tower::Tower;
+#[cfg(feature = "websocket")]
+pub use upgrade::websocket;
+pub use upgrade::{Upgraded, upgrade};
 
 /// A request with its body.
 pub type Request = http::Request<Body>;

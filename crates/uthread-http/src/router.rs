@@ -35,6 +35,22 @@ pub trait RequestExt {
     /// Returns the address of the client, as the connection has it: behind a proxy it is the proxy's.
     fn peer_addr(&self) -> Option<SocketAddr>;
 
+    /// Returns the values of the query, `?a=1&b=2`.
+    ///
+    /// # Errors
+    ///
+    /// A failure with the status 400 if it has no such values.
+    #[cfg(feature = "form")]
+    fn query<T: serde::de::DeserializeOwned>(&self) -> Result<T, crate::Failure>;
+
+    /// Reads the body as a form, `a=1&b=2`.
+    ///
+    /// # Errors
+    ///
+    /// As [`json`](RequestExt::json).
+    #[cfg(feature = "form")]
+    fn form<T: serde::de::DeserializeOwned>(self) -> Result<T, crate::Failure>;
+
     /// Reads the body as JSON.
     ///
     /// # Errors
@@ -56,12 +72,28 @@ impl RequestExt for Request {
         self.body().peer()
     }
 
+    #[cfg(feature = "form")]
+    fn query<T: serde::de::DeserializeOwned>(&self) -> Result<T, crate::Failure> {
+        let query = self.uri().query().unwrap_or_default();
+        serde_urlencoded::from_str(query).map_err(bad_request)
+    }
+
+    #[cfg(feature = "form")]
+    fn form<T: serde::de::DeserializeOwned>(self) -> Result<T, crate::Failure> {
+        let bytes = self.into_body().into_bytes()?;
+        serde_urlencoded::from_bytes(&bytes).map_err(bad_request)
+    }
+
     #[cfg(feature = "json")]
     fn json<T: serde::de::DeserializeOwned>(self) -> Result<T, crate::Failure> {
         let bytes = self.into_body().into_bytes()?;
-        serde_json::from_slice(&bytes)
-            .map_err(|error| crate::Failure::new(StatusCode::BAD_REQUEST, error.to_string()))
+        serde_json::from_slice(&bytes).map_err(bad_request)
     }
+}
+
+#[cfg(any(feature = "form", feature = "json"))]
+fn bad_request(error: impl std::fmt::Display) -> crate::Failure {
+    crate::Failure::new(StatusCode::BAD_REQUEST, error.to_string())
 }
 
 /// Handlers by method and path.

@@ -1,12 +1,14 @@
 //! Limits, and the connections until their end.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use uthread::net::{self, AcceptFailure, Listener, SocketAddr, TcpListener, TcpStream};
 
-use crate::shared::{Limits, Shared};
+pub use crate::shared::Answered;
+use crate::shared::{Limits, Observer, Shared};
 use crate::{Handler, protocol};
 
 /// A server: a handler and its limits.
@@ -23,12 +25,12 @@ use crate::{Handler, protocol};
 ///     .serve(&listener)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct Server<H> {
     handler: H,
     limits: Limits,
     connections_max: usize,
     grace: Duration,
+    observer: Option<Box<Observer>>,
     #[cfg(feature = "tls")]
     tls: Option<Arc<uthread_rustls::rustls::ServerConfig>>,
 }
@@ -48,6 +50,7 @@ impl<H: Handler> Server<H> {
             },
             connections_max: 10_000,
             grace: Duration::from_secs(30),
+            observer: None,
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -106,6 +109,23 @@ impl<H: Handler> Server<H> {
         self
     }
 
+    /// Calls a function for each request that was answered, before the body of the response goes out: for a
+    /// log or metrics. The last function that was set counts.
+    ///
+    /// ```
+    /// use uthread_http::{Request, Server};
+    ///
+    /// let server = Server::new(|_: Request| "Hello\n").observe(|answered| {
+    ///     let status = answered.status.as_u16();
+    ///     println!("{} {} {} {status} {:?}", answered.peer, answered.method, answered.uri, answered.time);
+    /// });
+    /// ```
+    #[must_use]
+    pub fn observe(mut self, function: impl Fn(&Answered) + Send + Sync + 'static) -> Server<H> {
+        self.observer = Some(Box::new(function));
+        self
+    }
+
     /// Serves by TLS only. The protocols of the configuration, if it has none, are HTTP/2 and HTTP/1.1.
     /// [`uthread_rustls::server_config`] reads a certificate and its key.
     #[cfg(feature = "tls")]
@@ -128,11 +148,8 @@ impl<H: Handler> Server<H> {
     ///
     /// The errors of [`serve_with_grace`](net::serve_with_grace).
     pub fn serve(self, listener: &TcpListener) -> io::Result<()> {
-        #[cfg_attr(
-            not(feature = "tls"),
-            expect(unused_mut, reason = "there is nothing to add")
-        )]
         let mut shared = Shared::new(self.handler, self.limits);
+        shared.observer = self.observer;
         #[cfg(feature = "tls")]
         {
             shared.tls = self.tls;
@@ -167,5 +184,12 @@ impl Listener for Draining<'_> {
             self.shared.drain();
         }
         accepted
+    }
+}
+
+impl<H> fmt::Debug for Server<H> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Server");
+        shown.field("limits", &self.limits).finish_non_exhaustive()
     }
 }

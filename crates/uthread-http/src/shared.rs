@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
-use http::StatusCode;
-use http_body::Body as _;
+use http::{Method, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 use uthread::net::TcpStream;
 
@@ -22,10 +21,31 @@ pub(crate) struct Limits {
     pub(crate) body_max: u64,
 }
 
+/// A request that was answered.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Answered {
+    /// The client, or the proxy before it.
+    pub peer: SocketAddr,
+    /// The method of the request.
+    pub method: Method,
+    /// What the request asks for.
+    pub uri: Uri,
+    /// The version of the protocol.
+    pub version: Version,
+    /// The status of the response.
+    pub status: StatusCode,
+    /// The time from the end of the request's head to the begin of the response.
+    pub time: Duration,
+}
+
+pub(crate) type Observer = dyn Fn(&Answered) + Send + Sync;
+
 /// What the connections share.
 pub(crate) struct Shared {
     pub(crate) handler: Box<dyn Handler>,
     pub(crate) limits: Limits,
+    pub(crate) observer: Option<Box<Observer>>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Arc<uthread_rustls::rustls::ServerConfig>>,
     /// Number of handlers that go on although their request was answered.
@@ -48,6 +68,7 @@ impl Shared {
         Shared {
             handler: Box::new(handler),
             limits,
+            observer: None,
             #[cfg(feature = "tls")]
             tls: None,
             overdue: AtomicUsize::new(0),
@@ -90,22 +111,14 @@ impl Shared {
         }
     }
 
-    /// Returns the request as its handler gets it, or the status that refuses it.
-    pub(crate) fn receive(
-        &self,
-        peer: &Peer,
-        request: http::Request<Incoming>,
-    ) -> Result<Request, StatusCode> {
-        let max = self.limits.body_max;
-        if request.body().is_end_stream() {
-            return Ok(request.map(|_| Body::empty().sent_by(peer.address)));
-        }
-        if request.body().size_hint().lower() > max {
-            return Err(StatusCode::PAYLOAD_TOO_LARGE);
-        }
-        Ok(request.map(|body| {
-            Body::from_incoming(body, max, self.limits.keep_alive).sent_by(peer.address)
-        }))
+    /// Returns the request as its handler gets it.
+    pub(crate) fn receive(&self, peer: &Peer, request: http::Request<Incoming>) -> Request {
+        let Limits {
+            body_max,
+            keep_alive,
+            ..
+        } = self.limits;
+        request.map(|body| Body::from_incoming(body, body_max, keep_alive).sent_by(peer.address))
     }
 }
 

@@ -178,7 +178,6 @@ impl Socket {
     }
 
     /// Returns the bytes that hyper has not taken.
-    #[cfg(feature = "http2")]
     pub(crate) fn left(&self) -> &[u8] {
         &self.received[self.left.clone()]
     }

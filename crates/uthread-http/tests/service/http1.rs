@@ -30,6 +30,12 @@ fn requests_of_one_connection_are_answered_in_their_order() {
             );
             assert!(head.contains("\r\ndate: "), "{head}");
         }
+        // With a part of the next one.
+        let next = get("/hello/next");
+        send(&stream, &[&get("/hello/a"), &next[..20]].concat());
+        assert_eq!(answer(&mut stream).unwrap().2, b"hello a");
+        send(&stream, &next[20..]);
+        assert_eq!(answer(&mut stream).unwrap().2, b"hello next");
         // Without waiting for answers, and in pieces.
         let all = [
             get("/hello/c"),

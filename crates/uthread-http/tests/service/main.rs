@@ -1,6 +1,13 @@
 //! The server over real sockets, on each driver.
 
 mod common;
+#[cfg(all(
+    feature = "files",
+    feature = "form",
+    feature = "tower",
+    feature = "websocket"
+))]
+mod handlers;
 mod http1;
 #[cfg(feature = "http2")]
 mod http2;
