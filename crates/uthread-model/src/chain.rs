@@ -110,6 +110,7 @@ impl Chain {
     /// Handles an event, unless it is one of clients.
     pub(crate) fn handle(&mut self, world: &mut World, event: Event) {
         match event {
+            Event::Queued(job) => self.admit(world, job),
             Event::Worked(job) => {
                 let service = &mut self.services.all[self.jobs[job].service];
                 match service.for_cpu.pop_front() {
@@ -130,11 +131,6 @@ impl Chain {
     }
 
     fn arrive(&mut self, world: &mut World, service: usize, client: u64, caller: Caller) {
-        let state = &self.services.all[service];
-        let is_accepted = state.in_progress < state.slots;
-        if !is_accepted && state.queue.len() as u64 >= state.queue_max {
-            return self.respond(world, service, caller, Err(Failure::Refused));
-        }
         let job = self.jobs.insert(Job {
             service,
             caller,
@@ -143,10 +139,26 @@ impl Chain {
             accepted: 0,
             called: 0,
         });
-        if is_accepted {
-            self.accept(world, job);
+        let state = &mut self.services.all[service];
+        if state.queue_cost == 0 {
+            self.admit(world, job);
         } else {
+            state.queue_free = state.queue_free.max(world.now) + state.queue_cost;
+            world.events.add(state.queue_free, Event::Queued(job));
+        }
+    }
+
+    /// Accepts a job, lets it wait, or refuses it.
+    fn admit(&mut self, world: &mut World, job: usize) {
+        let service = self.jobs[job].service;
+        let state = &self.services.all[service];
+        if state.in_progress < state.slots {
+            self.accept(world, job);
+        } else if (state.queue.len() as u64) < state.queue_max {
             self.services.enqueue(service, world.now, job);
+        } else {
+            let refused = self.jobs.remove(job);
+            self.respond(world, service, refused.caller, Err(Failure::Refused));
         }
     }
 

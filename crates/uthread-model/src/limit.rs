@@ -12,8 +12,8 @@ use crate::words::{count, number, rate, time};
 /// in use.
 const FULL: f64 = 0.95;
 
-/// Names the first resource that the load needs more of than there is: CPUs, calls of a dependency,
-/// threads or connections, of the service or of a tier below.
+/// Names the first resource that the load needs more of than there is: CPUs, the task queue, calls of a
+/// dependency, threads or connections, of the service or of a tier below.
 pub(crate) fn limit(scenario: &Scenario, outcome: &Outcome) -> String {
     let parts = scenario.parts();
     let slots = parts.slots(outcome.mode);
@@ -52,6 +52,14 @@ fn limit_of(
         ));
     }
     let arrive = format!("{} arrive{}", rate(load), with_retries(outcome));
+    let queue_cost = parts.queue_cost(outcome.mode).as_secs_f64();
+    if load * queue_cost > FULL {
+        return Some(format!(
+            "The task queue{of} limits it: {} for each request allow {}; {arrive}.",
+            time(queue_cost),
+            rate(1.0 / queue_cost),
+        ));
+    }
     for (dependency, call) in parts.dependencies.iter().zip(&times.calls) {
         if let Some(concurrent) = dependency.concurrent
             && load * call.seconds > FULL * concurrent as f64

@@ -48,6 +48,9 @@ enum Command {
         #[arg(short, long, default_value_t = 50, value_name = "N",
             value_parser = clap::value_parser!(u64).range(1..=CONCURRENCY_MAX))]
         threads: u64,
+        /// Time for which each request has the task queue of the pool alone [default: 0s]
+        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+        queue_cost: Option<Duration>,
         #[command(flatten)]
         load: Load,
         #[command(flatten)]
@@ -121,14 +124,20 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         }
         Some(Command::Sync {
             threads,
+            queue_cost,
             load: given,
             reality: asked,
             output: wanted,
         }) => {
             let load = load(given);
             let mut scenario = load.scenario();
-            scenario.sync = Some(Threads::new(*threads));
-            let command = format!("sync --threads {threads} {load}");
+            let mut pool = Threads::new(*threads);
+            let mut command = format!("sync --threads {threads} {load}");
+            if let Some(cost) = *queue_cost {
+                pool.queue_cost = cost;
+                command += &format!(" --queue-cost {}", humantime::format_duration(cost));
+            }
+            scenario.sync = Some(pool);
             output(wanted).write(&[simulated(command, scenario, reality(asked))?])
         }
         Some(Command::Async {

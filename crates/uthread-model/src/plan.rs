@@ -205,7 +205,8 @@ impl Search {
         if let Some(pool) = self.pools.get(&threads) {
             return Ok(*pool);
         }
-        self.scenario.sync = Some(Threads::new(threads));
+        let pool = self.scenario.sync.unwrap_or_else(|| Threads::new(threads));
+        self.scenario.sync = Some(Threads { threads, ..pool });
         let pool = Pool::of(threads, &simulate(&self.scenario, Mode::Sync)?);
         self.pools.insert(threads, pool);
         Ok(pool)
@@ -299,6 +300,20 @@ mod tests {
             plan.page("a", "b", &Facts::new())
                 .contains("60 threads keep p99")
         );
+    }
+
+    /// Pools of other sizes are otherwise as in the scenario.
+    #[test]
+    fn a_pool_keeps_its_memory_and_the_cost_of_its_queue() {
+        let text = "requests = 1000
+            arrivals = { kind = \"leaky-bucket\", rate = 100 }
+            dependencies = [{ latency = \"10ms\" }]
+            sync = { threads = 9, bytes_each = 1000, queue_cost = \"5ms\" }";
+        let scenario = Scenario::parse(text).unwrap();
+        let plan = Plan::new(&scenario, Duration::from_millis(20)).unwrap();
+        let pool = plan.pools.iter().find(|pool| pool.threads == 1).unwrap();
+        assert_eq!((plan.fewest, pool.bytes), (Some(1), 1000));
+        assert!((pool.p50 - 0.015).abs() < 1e-5, "{}", pool.p50);
     }
 
     #[test]

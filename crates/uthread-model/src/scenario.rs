@@ -251,6 +251,9 @@ pub(crate) struct Threads {
         deserialize_with = "count::<_, 0, BYTES_MAX>"
     )]
     pub(crate) bytes_each: u64,
+    /// Time for which each request has the task queue of the pool alone. Absent: none.
+    #[serde(default, deserialize_with = "duration")]
+    pub(crate) queue_cost: Duration,
 }
 
 /// A fiber for each request in progress.
@@ -292,6 +295,7 @@ impl Threads {
         Threads {
             threads,
             bytes_each: THREAD_BYTES,
+            queue_cost: Duration::ZERO,
         }
     }
 }
@@ -333,6 +337,12 @@ impl Parts<'_> {
             Mode::Sync => self.sync.map(|sync| sync.threads),
             Mode::Async => self.fibers.and_then(|fibers| fibers.connections),
         }
+    }
+
+    /// Returns for how long each request has the task queue alone.
+    pub(crate) fn queue_cost(&self, mode: Mode) -> Duration {
+        let pool = self.sync.filter(|_| mode == Mode::Sync);
+        pool.map_or(Duration::ZERO, |pool| pool.queue_cost)
     }
 }
 

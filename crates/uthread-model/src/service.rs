@@ -19,6 +19,10 @@ pub(crate) struct Service {
     /// Jobs that wait to be accepted.
     pub(crate) queue: VecDeque<usize>,
     pub(crate) queue_max: u64,
+    /// Time for which each job has the queue alone.
+    pub(crate) queue_cost: u64,
+    /// The time from which on no job has it.
+    pub(crate) queue_free: u64,
     pub(crate) shed_after: u64,
     /// CPU time of a job.
     pub(crate) work: u64,
@@ -78,6 +82,8 @@ impl Services {
             in_progress: 0,
             queue: VecDeque::new(),
             queue_max: given.queue.unwrap_or(u64::MAX),
+            queue_cost: nanos(parts.queue_cost(self.mode)),
+            queue_free: 0,
             shed_after: given.shed_after.map_or(u64::MAX, nanos),
             work: nanos(given.work),
             cpus_free: given.cpus.unwrap_or(1),

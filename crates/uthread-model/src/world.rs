@@ -14,6 +14,8 @@ pub(crate) struct World {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Event {
+    /// A job has passed the task queue.
+    Queued(usize),
     /// A job has done its own work.
     Worked(usize),
     /// The call with this number has ended, unless it was cancelled or has ended before.

@@ -245,3 +245,21 @@ fn a_tier_may_limit_the_service() {
     let expected = "The CPUs of orders limit it: 20.0 ms of work for each request allow 50.0/s";
     assert!(limit.starts_with(expected), "{limit}");
 }
+
+#[test]
+fn a_contended_task_queue_lowers_the_rate() {
+    let simulated = |pool: &str| {
+        let text = format!(
+            "requests = 40_000
+            arrivals = {{ kind = \"leaky-bucket\", rate = 2000 }}
+            dependencies = [{{ latency = \"20ms*10\" }}]
+            sync = {{ threads = 50{pool} }}"
+        );
+        simulate(&Scenario::parse(&text).unwrap(), Mode::Sync).unwrap()
+    };
+    assert_near("free", steady(&simulated("")), 2000.0, 1e-9);
+    let contended = simulated(", queue_cost = \"501030ns\"");
+    assert_near("contended", steady(&contended), 1995.9, 1e-4);
+    let limit = &contended.limit;
+    assert!(limit.starts_with("The task queue limits it"), "{limit}");
+}

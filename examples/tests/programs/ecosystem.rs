@@ -17,7 +17,7 @@ const LINES_MAX: usize = 65;
 const POSTGRES: &str = "postgres";
 
 /// An example, the system program that it needs, and its output.
-const EXAMPLES: [(&str, Option<&str>, &str); 16] = [
+const EXAMPLES: [(&str, Option<&str>, &str); 17] = [
     (
         "csv_rows",
         None,
@@ -42,6 +42,7 @@ const EXAMPLES: [(&str, Option<&str>, &str); 16] = [
         None,
         "100 clients, sum 4950, at most 4 connections at once\n",
     ),
+    ("shared_stream", None, "all events were written\n"),
     (
         "json_stream",
         None,

@@ -118,6 +118,17 @@ fn a_printed_scenario_runs() {
 }
 
 #[test]
+fn a_task_queue_may_have_a_cost() {
+    let folder = site(&[]);
+    let arguments = ["sync", "-r", "2000", "-n", "20000", "--queue-cost", "501us"];
+    let (code, shown, _) = model(&arguments, folder.path());
+    assert_eq!(code, 0);
+    let expected = "The task queue limits it: 501 us for each request allow 1,996/s";
+    assert!(shown.contains(expected), "{shown}");
+    assert!(shown.contains("--queue-cost 501us"), "{shown}");
+}
+
+#[test]
 fn all_listed_scenarios_run() {
     let folder = site(&[]);
     let (code, list, _) = model(&["list"], folder.path());
