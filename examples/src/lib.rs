@@ -1,7 +1,10 @@
-//! The examples of the README of the project, compiled as doc tests here, because no package of the
-//! library contains that file.
+//! Examples of the README of the project and of the guide, compiled as doc tests here: no package of the
+//! library contains the one, and the library does not depend on what the other uses.
 
 #![cfg(doctest)]
 
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+#[doc = include_str!("../../crates/uthread/src/guide/clients.md")]
+struct Clients;

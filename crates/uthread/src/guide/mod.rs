@@ -14,6 +14,7 @@
 //! [`cancellation`]: cancellation
 //! [`fault_tolerance`]: fault_tolerance
 //! [`services`]: services
+//! [`clients`]: clients
 //! [`production`]: production
 //! [`tuning`]: tuning
 //! [`soundness`]: soundness
@@ -52,6 +53,8 @@ pub mod cancellation;
 pub mod fault_tolerance;
 
 pub mod services;
+
+pub mod clients;
 
 pub mod production;
 

@@ -8,7 +8,7 @@
 //! [`Runtime::metrics`]: crate::Runtime::metrics
 //! [blocking]: super::blocking
 //! [`Builder::sample_delays`]: crate::runtime::Builder::sample_delays
-//! [services]: super::services
+//! [clients]: super::clients
 //! [contents]: super
 //! [tuning]: super::tuning
 

@@ -1,7 +1,7 @@
 //! [async_crates]: super::async_crates
 //! [fault_tolerance]: super::fault_tolerance
 //! [contents]: super
-//! [production]: super::production
+//! [clients]: super::clients
 //! [`TcpListener::shutdown`]: crate::net::TcpListener::shutdown
 //! [`block_on`]: crate::block_on
 //! [`timeout`]: crate::timeout
