@@ -2,7 +2,6 @@
 //! [production]: super::production
 //! [async_crates]: super::async_crates
 //! [contents]: super
-//! [interpose]: https://docs.rs/uthread-interpose
 //! [`net`]: crate::net
 //! [`sleep`]: crate::sleep
 //! [`timeout`]: crate::timeout
