@@ -38,6 +38,8 @@ func main() {
 		pingpong(number(0), number(1))
 	case "search":
 		search(arguments[1], arguments[2:], arguments[0] == "counts")
+	case "service":
+		service(number(0), number(1))
 	case "echo":
 		serve(number(0), number(1), number(2))
 	default:

@@ -33,7 +33,9 @@ use uthread_report::{Unavailable, tell};
 
 use crate::alone::Alone;
 use load::Load;
-use studies::{bulk, counter, disk, echo, haskell, http, memory, programs, search, tunnel};
+use studies::{
+    bulk, counter, disk, echo, haskell, http, memory, programs, search, service, tunnel,
+};
 
 const FAILED: u8 = 1;
 const UNAVAILABLE: u8 = 2;
@@ -82,6 +84,8 @@ enum Study {
     Peers,
     /// Run all studies that compare uthread with others, and write one page and its JSON
     Report(report::Args),
+    /// Measure web services by frameworks of several runtimes
+    Service(Alone),
     /// Measure searching text in files, beside ripgrep
     Search(search::Args),
     /// Measure creating and yielding of a thousand to a million fibers, beside threads and other
@@ -114,6 +118,7 @@ fn run(study: Study) -> Result<bool> {
             args.alone.run(study)
         }
         Study::Haskell(alone) => alone.run(haskell::study(&alone.measuring)?),
+        Study::Service(alone) => alone.run(service::study(&alone.measuring)?),
         Study::Http(args) => {
             let study = http::study(&args.alone.measuring, args.server.as_deref())?;
             args.alone.run(study)

@@ -2,6 +2,9 @@
 //! packages of Debian. A missing program is data as well, so that a page can show it with the
 //! command that installs it.
 
+#[path = "../../peers/page.rs"]
+pub(crate) mod page;
+
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
@@ -25,8 +28,8 @@ const REASON_CHARACTERS_MAX: usize = 200;
 const SYSTEM_PROGRAMS: &str = "/usr/sbin";
 
 /// The folders of `dev/bench/peers`.
-const BUILT: [&str; 8] = [
-    "floor", "threads", "go", "tokio", "monoio", "compio", "may", "rayon",
+const BUILT: [&str; 9] = [
+    "floor", "threads", "go", "tokio", "monoio", "compio", "may", "rayon", "actix",
 ];
 
 /// Crates of the registry and their programs, which are installed with their default features.

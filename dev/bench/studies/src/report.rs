@@ -21,7 +21,7 @@ use crate::alone::Measuring;
 use crate::merge;
 use crate::page;
 use crate::setup::{own_path, peer_path};
-use crate::studies::{bulk, counter, disk, echo, haskell, http, memory, programs, search};
+use crate::studies::{bulk, counter, disk, echo, haskell, http, memory, programs, search, service};
 use crate::{summary, targets};
 
 /// In the order of the page.
@@ -35,6 +35,7 @@ enum Which {
     Memory,
     Counter,
     Http,
+    Service,
     Haskell,
     Disk,
     Search,
@@ -205,6 +206,7 @@ fn prepare(which: Which, args: &Args, journal: &mut Journal) -> Result<Study> {
         Which::Memory => memory::study(measuring),
         Which::Counter => counter::study(measuring),
         Which::Haskell => haskell::study(measuring),
+        Which::Service => service::study(measuring),
         Which::Http => http::study(measuring, None),
         Which::Disk => or_absent("disk", disk::study(measuring, &args.disk)),
         Which::Search => or_absent("search", search::study(measuring, &args.search)),
@@ -228,7 +230,8 @@ mod tests {
 
     #[test]
     fn the_order_of_the_page_is_fixed() {
-        let expected = "echo compute latency bulk threads memory counter http haskell disk search";
+        let expected =
+            "echo compute latency bulk threads memory counter http service haskell disk search";
         assert_eq!(order().join(" "), expected);
     }
 

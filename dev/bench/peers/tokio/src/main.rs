@@ -17,6 +17,9 @@ mod gate;
 #[path = "../../measure.rs"]
 mod measure;
 mod memory;
+#[path = "../../page.rs"]
+mod page;
+mod service;
 #[path = "../../stack.rs"]
 mod stack;
 
@@ -41,6 +44,7 @@ fn main() {
             let compute = Compute::calibrated(number(3) as u64);
             echo::serve(port, number(2), compute);
         }
+        "service" => service::serve(arguments[1].parse().expect("a port"), number(2)),
         "pingpong" => report([on(number(1), pingpong(number(2)))]),
         unknown => panic!("unknown command {unknown}"),
     }

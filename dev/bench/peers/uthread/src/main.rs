@@ -8,6 +8,9 @@ mod forks;
 #[path = "../../measure.rs"]
 mod measure;
 mod mode;
+#[path = "../../page.rs"]
+mod page;
+mod service;
 #[path = "../../spawned.rs"]
 mod spawned;
 #[path = "../../stack.rs"]
@@ -85,6 +88,9 @@ fn run(mode: Mode, measured: &Measured) -> Result<()> {
         ("memory", &[count, kib]) => runtime(1)?.run(|| memory(count, kib, false, stage)),
         ("memory-held", &[count, kib]) => runtime(1)?.run(|| memory(count, kib, true, stage)),
         ("pingpong", &[workers, count]) => report([runtime(workers)?.run(|| pingpong(count))]),
+        ("service", &[port, workers]) => {
+            return service::serve(port.try_into()?, runtime(workers)?);
+        }
         ("fixed", &[port, workers]) => return fixed::serve(port.try_into()?, runtime(workers)?),
         (command, numbers) => bail!("no command {command} with the numbers {numbers:?}"),
     }

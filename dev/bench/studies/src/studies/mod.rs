@@ -10,6 +10,7 @@ pub(crate) mod memory;
 pub(crate) mod programs;
 pub(crate) mod search;
 mod server_study;
+pub(crate) mod service;
 pub(crate) mod tunnel;
 
 use std::collections::HashMap;
