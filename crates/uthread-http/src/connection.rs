@@ -1,7 +1,7 @@
 //! One connection: what hyper waits for, its fiber waits for.
 
 use std::cell::RefCell;
-use std::io;
+use std::io::{self, Read};
 use std::net::Shutdown;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,6 +14,10 @@ use uthread::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use crate::shared::{Peer, Shared};
 use crate::stream::Socket;
 use crate::upgrade::{Speak, Upgraded};
+
+/// Limits of receiving after the last response: a few round trips on a bad line.
+const LINGER_TIME_MAX: Duration = Duration::from_secs(1);
+const LINGER_BYTES_MAX: u64 = 1 << 20;
 
 /// A connection and its fiber.
 pub(crate) struct Connection {
@@ -55,9 +59,19 @@ impl Connection {
         received
     }
 
-    /// Ends the connection.
+    /// Ends the connection. What the client still sends is received for a while: unread, it would
+    /// reset the connection, and the last response might be lost with it.
+    #[inline(never)]
     pub(crate) fn close(self) -> io::Result<()> {
-        self.socket.borrow().transport.close()
+        let socket = self.socket.borrow();
+        let link = socket.transport.link();
+        link.set_polls(false);
+        socket.transport.close()?;
+        if !socket.has_ended() {
+            let mut rest = link.stream().take(LINGER_BYTES_MAX);
+            uthread::timeout(LINGER_TIME_MAX, || io::copy(&mut rest, &mut io::sink()))??;
+        }
+        Ok(())
     }
 
     /// Speaks another protocol on the connection, whose client has sent these bytes of it.

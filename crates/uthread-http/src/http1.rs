@@ -49,13 +49,10 @@ pub(crate) fn serve(connection: Connection) -> io::Result<()> {
     let mut head = Head {
         begun: Some((Instant::now(), 0)),
     };
-    loop {
+    let result = loop {
         connection.begin_poll();
         match served.poll_without_shutdown(&mut Context::from_waker(&waker)) {
-            Poll::Ready(result) => {
-                result.map_err(io::Error::other)?;
-                break;
-            }
+            Poll::Ready(result) => break result.map_err(io::Error::other),
             Poll::Pending => {}
         }
         if exchange.running.borrow().is_some() || link.polls() {
@@ -67,9 +64,10 @@ pub(crate) fn serve(connection: Connection) -> io::Result<()> {
         } else if !connection.has_rung() {
             head.receive(&connection, exchange.count.get())?;
         }
-    }
-    let Some(speak) = exchange.switch.take() else {
-        return connection.close();
+    };
+    let speak = exchange.switch.take().filter(|_| result.is_ok());
+    let Some(speak) = speak else {
+        return connection.close().and(result);
     };
     let received = served.into_parts().read_buf;
     connection.upgrade(received, speak)

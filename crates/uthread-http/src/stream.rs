@@ -177,6 +177,11 @@ impl Socket {
         Ok(self.left.len())
     }
 
+    /// Returns `true` if the client has ended what it sends.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
     /// Returns the bytes that hyper has not taken.
     pub(crate) fn left(&self) -> &[u8] {
         &self.received[self.left.clone()]

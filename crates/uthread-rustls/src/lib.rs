@@ -64,7 +64,7 @@ pub const RECORD_BYTES: usize = 16 * 1024;
 
 /// Reads a certificate with those of its issuers, and its key, both as PEM. `protocols` are those
 /// that the server offers (ALPN), the best one first. See the example of the
-/// [crate](crate).
+/// [crate].
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ pub fn server_config(
 
 /// Returns the configuration of a client that trusts these certificates, and those that they have
 /// signed. For the authorities of the web, give it those of the crate `webpki-root-certs` or
-/// `rustls-native-certs`. See the example of the [crate](crate).
+/// `rustls-native-certs`. See the example of the [crate].
 ///
 /// # Errors
 ///
@@ -179,7 +179,7 @@ mod duplex {
 }
 
 /// TLS on a stream. References to it implement [`Read`] and [`Write`]: one fiber may read while
-/// another one writes. See the example of the [crate](crate).
+/// another one writes. See the example of the [crate].
 ///
 /// The end that [`close`](TlsStream::close) states is the end for the peer's reads. A stream that ends
 /// without it may have been cut off by somebody else: that is the error `UnexpectedEof`.

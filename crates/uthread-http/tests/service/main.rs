@@ -8,6 +8,7 @@ mod common;
     feature = "websocket"
 ))]
 mod handlers;
+mod hostile;
 mod http1;
 #[cfg(feature = "http2")]
 mod http2;
