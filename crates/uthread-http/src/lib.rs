@@ -82,7 +82,7 @@ pub use files::Files;
 pub use http::{self, HeaderMap, Method, StatusCode, header};
 #[cfg(feature = "json")]
 pub use response::Json;
-pub use response::{Failure, IntoResponse};
+pub use response::{Failure, Html, IntoResponse};
 pub use router::{Handler, RequestExt, Router};
 pub use server::{Answered, Server};
 #[cfg(feature = "tower")]

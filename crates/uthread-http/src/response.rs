@@ -162,6 +162,23 @@ impl IntoResponse for Failure {
     }
 }
 
+/// A page of HTML. Whatever is part of it has to be escaped, as template engines do.
+///
+/// ```
+/// use uthread_http::{Html, IntoResponse};
+///
+/// let response = Html("<p>Hello".to_owned()).into_response();
+/// assert_eq!(response.headers()["content-type"], "text/html; charset=utf-8");
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Html<T>(pub T);
+
+impl<T: Into<Body>> IntoResponse for Html<T> {
+    fn into_response(self) -> Response {
+        typed(self.0.into(), "text/html; charset=utf-8")
+    }
+}
+
 /// A value as JSON: what a handler returns, or gets by [`RequestExt::json`](crate::RequestExt::json).
 ///
 /// ```
