@@ -69,6 +69,17 @@ uint64_t uthread_hs_submit(const uthread_manager *manager, struct uthread_hs_req
     return uthread_submit(manager, &request->entry, end_request, request);
 }
 
+uint64_t uthread_hs_submit_chain(const uthread_manager *manager, struct uthread_hs_request *requests, uint32_t count) {
+    struct io_uring_sqe entries[UTHREAD_HS_CHAIN_MAX];
+    void *data[UTHREAD_HS_CHAIN_MAX];
+    for (uint32_t index = 0; index < count; index++) {
+        entries[index] = requests[index].entry;
+        if (index + 1 < count) entries[index].flags |= IOSQE_IO_LINK;
+        data[index] = &requests[index];
+    }
+    return uthread_submit_all(manager, entries, count, end_request, data);
+}
+
 uint64_t uthread_hs_access(const uthread_manager *manager, struct uthread_hs_request *request, const uthread_file *file,
                            uint8_t *bytes, size_t length, uint64_t offset, int writes) {
     return writes ? uthread_file_write(manager, file, bytes, length, offset, end_request, request)

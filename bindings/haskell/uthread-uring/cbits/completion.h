@@ -27,6 +27,11 @@ int uthread_hs_accept(int fd, struct sockaddr *address, socklen_t *length);
 /* Starts a request; when it has ended, its waiter is filled. Returns its number. */
 uint64_t uthread_hs_submit(const uthread_manager *manager, struct uthread_hs_request *request);
 
+/* Starts requests of which each begins when the one before has succeeded; at most UTHREAD_HS_CHAIN_MAX. Returns the number of all. */
+uint64_t uthread_hs_submit_chain(const uthread_manager *manager, struct uthread_hs_request *requests, uint32_t count);
+
+enum { UTHREAD_HS_CHAIN_MAX = 32 };
+
 /* Starts an access to a registered file, like uthread_hs_submit. */
 uint64_t uthread_hs_access(const uthread_manager *manager, struct uthread_hs_request *request, const uthread_file *file,
                            uint8_t *bytes, size_t length, uint64_t offset, int writes);

@@ -54,6 +54,7 @@ tests =
   , test "an error has its errno" errorsHaveTheirErrno
   , test "a sleep ends" $ \manager -> submitBlocking manager (Request.sleep 1000)
   , test "any request can be made" anyRequestCanBeMade
+  , test "a chain runs in its order" chainsRunInOrder
   , test "connections are accepted and echoed" connectionsAreEchoed
   , test "a stream takes what arrives without copies" receivedBytesAreViews
   , test "a stream waits while nobody takes" streamsAreBounded
@@ -136,6 +137,25 @@ anyRequestCanBeMade manager = do
   hasRing <- supportsIOURing manager
   when hasRing $ assertBool "EINVAL" (found == Just eINVAL)
   assertBool "an error" (found /= Nothing)
+
+chainsRunInOrder :: Manager -> Assertion
+chainsRunInOrder manager = withPipe $ \(from, to) -> do
+  let write bytes = ByteString.empty <$ Request.writeAt to Request.Position bytes
+      text = ByteString.pack [1, 2, 3]
+      results = map (either (const (Left ())) Right)
+  done <- submitChain manager [write text, Request.readAt from Request.Position 3, ByteString.empty <$ Request.nop]
+  results done @?= [Right ByteString.empty, Right text, Right ByteString.empty]
+  -- The rest of a chain that fails is not performed.
+  failed <- submitChain manager [ByteString.empty <$ Request.sync (Fd (-1)), write text]
+  results failed @?= [Left (), Left ()]
+  -- One that is interrupted is cancelled: nothing was written, and nothing is read any more.
+  interrupted <- timeout 20000 (submitChain manager [Request.readAt from Request.Position 3, write text])
+  assertBool "it has not ended" (maybe True (const False) interrupted)
+  _ <- submitBlocking manager (write (ByteString.pack [9]))
+  read' <- submitBlocking manager (Request.readAt from Request.Position 3)
+  read' @?= ByteString.pack [9]
+  empty <- submitChain manager ([] :: [Request ()])
+  length empty @?= 0
 
 -- | A listening socket that is blocking, as the requests need it.
 withListener :: (Fd -> Socket.SockAddr -> IO a) -> IO a

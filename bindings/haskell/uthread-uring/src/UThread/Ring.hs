@@ -23,6 +23,7 @@ module UThread.Ring
 
     -- * Requests
   , submitBlocking
+  , submitChain
   , Request
 
     -- * Many results
@@ -36,7 +37,7 @@ import UThread.Ring.Manager
 import UThread.Ring.Registered
 import UThread.Ring.Request (Request)
 import UThread.Ring.Stream
-import UThread.Ring.Submit (submitBlocking)
+import UThread.Ring.Submit (submitBlocking, submitChain)
 
 -- | io_uring if the kernel permits it, without kernel polling. Requests gather.
 defaultOptions :: Options
