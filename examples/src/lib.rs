@@ -8,3 +8,6 @@ struct Readme;
 
 #[doc = include_str!("../../crates/uthread/src/guide/clients.md")]
 struct Clients;
+
+#[doc = include_str!("../../crates/uthread/src/guide/first_service.md")]
+struct FirstService;

@@ -115,9 +115,9 @@
 //!
 //! # The guide
 //!
-//! - Start: [first server](guide::first_server), [channels](guide::channels), [five
-//!   programs](guide::programs), [drivers](guide::drivers), for users of
-//!   [threads](guide::from_threads) and of [`async`](guide::from_async), [async
+//! - Start: [first server](guide::first_server), [first service](guide::first_service),
+//!   [channels](guide::channels), [five programs](guide::programs), [drivers](guide::drivers), for
+//!   users of [threads](guide::from_threads) and of [`async`](guide::from_async), [async
 //!   crates](guide::async_crates).
 //! - Port a program: [porting](guide::porting), [items of `std`](guide::items).
 //! - Go further: [blocking calls](guide::blocking), [cancellation](guide::cancellation), [fault

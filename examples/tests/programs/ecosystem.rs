@@ -17,7 +17,7 @@ const LINES_MAX: usize = 65;
 const POSTGRES: &str = "postgres";
 
 /// An example, the system program that it needs, and its output.
-const EXAMPLES: [(&str, Option<&str>, &str); 17] = [
+const EXAMPLES: [(&str, Option<&str>, &str); 16] = [
     (
         "csv_rows",
         None,
@@ -93,11 +93,6 @@ const EXAMPLES: [(&str, Option<&str>, &str); 17] = [
         "postgres_interposed",
         Some(POSTGRES),
         "50 queries at once on few threads\n",
-    ),
-    (
-        "rest_postgres",
-        Some(POSTGRES),
-        "50 clients, and a query: http status: 504\n",
     ),
     ("websocket", None, "50 clients, 1000 echoes\n"),
 ];

@@ -112,6 +112,13 @@ impl Process {
         self.child.id()
     }
 
+    /// Sends a signal to the program, such as `TERM`.
+    pub(crate) fn signal(&self, name: &str) {
+        let mut kill = Command::new("kill");
+        kill.args(["-s", name, &self.id().to_string()]);
+        assert!(kill.status().unwrap().success());
+    }
+
     /// Returns the next line of output.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();

@@ -5,7 +5,6 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 
 use libtest_mimic::Trial;
@@ -67,7 +66,7 @@ fn check_echo(driver: Driver) {
     client.write_all(b"to and fro").unwrap();
     client.shutdown(Shutdown::Write).unwrap();
     assert_eq!(io::read_to_string(&client).unwrap(), "to and fro");
-    server.interrupt();
+    server.signal("INT"); // As Ctrl-C does.
     assert_eq!(server.end(), format!("{peer}: 10 bytes\n"));
 }
 
@@ -167,14 +166,4 @@ fn check_parallel_sum(driver: Driver) {
         "",
     );
     assert_eq!(output, format!("one fiber: {sum}\nall workers: {sum}\n"));
-}
-
-impl Process {
-    /// Interrupts the program, as Ctrl-C does.
-    fn interrupt(&self) {
-        let kill = Command::new("kill")
-            .args(["-INT", &self.id().to_string()])
-            .status();
-        assert!(kill.unwrap().success());
-    }
 }

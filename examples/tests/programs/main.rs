@@ -6,6 +6,7 @@
 mod ecosystem;
 mod harness;
 mod library;
+mod notes;
 mod port;
 mod postgres;
 
@@ -15,7 +16,7 @@ use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     let trials = ecosystem::trials().into_iter().chain(port::trials());
-    let trials = trials.chain(library::trials());
+    let trials = trials.chain(library::trials()).chain(notes::trials());
     let conclusion = libtest_mimic::run(&Arguments::from_args(), trials.collect());
     postgres::end();
     harness::say_what_was_not_checked();

@@ -23,7 +23,7 @@
 //! [`sync::select`]: mod@crate::sync::select
 //! [`select`]: crate::sync::select::select()
 //! [cancellation]: super::cancellation
-//! [first_server]: super::first_server
+//! [first_service]: super::first_service
 //! [contents]: super
 //! [programs]: super::programs
 

@@ -10,6 +10,7 @@
 //! [`uthread::sync`]: crate::sync
 //! [blocking]: super::blocking
 //! [channels]: super::channels
+//! [first_service]: super::first_service
 //! [test]: macro@crate::test
 //! [first_hour]: super::first_hour
 //! [contents]: super

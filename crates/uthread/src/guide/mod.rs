@@ -1,5 +1,6 @@
 //! [`first_hour`]: first_hour
 //! [`first_server`]: first_server
+//! [`first_service`]: first_service
 //! [`channels`]: channels
 //! [`programs`]: programs
 //! [`drivers`]: drivers
@@ -25,6 +26,8 @@
 pub mod first_hour;
 
 pub mod first_server;
+
+pub mod first_service;
 
 pub mod channels;
 

@@ -1,8 +1,8 @@
 //! [async_crates]: super::async_crates
+//! [first_service]: super::first_service
 //! [fault_tolerance]: super::fault_tolerance
 //! [contents]: super
 //! [clients]: super::clients
-//! [`TcpListener::shutdown`]: crate::net::TcpListener::shutdown
 //! [`block_on`]: crate::block_on
 //! [`timeout`]: crate::timeout
 //! [`Elapsed`]: crate::time::Elapsed
