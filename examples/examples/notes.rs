@@ -45,12 +45,6 @@ fn show(notes: &Notes, request: &Request) -> Result<Json<String>, Failure> {
     Ok(Json(row.ok_or_else(missing)?.get(0)))
 }
 
-fn log(failure: &Failure) {
-    if failure.status() == StatusCode::INTERNAL_SERVER_ERROR {
-        uthread::shield(|| eprintln!("{failure:?}"));
-    }
-}
-
 #[uthread::main]
 fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let notes: &_ = Box::leak(Box::new(open()?));
@@ -68,12 +62,8 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         Ok(text)
     };
     let router = Router::new()
-        .post("/notes", move |request: Request| {
-            add(notes, request).inspect_err(log)
-        })
-        .get("/notes/{id}", move |request: Request| {
-            show(notes, &request).inspect_err(log)
-        })
+        .post("/notes", move |request: Request| add(notes, request))
+        .get("/notes/{id}", move |request: Request| show(notes, &request))
         .get("/metrics", metrics)
         .get("/health", |_: Request| Json("ready"));
     let address = env::var("LISTEN").unwrap_or("127.0.0.1:8080".to_owned());
@@ -94,6 +84,9 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
             let (status, time) = (answered.status.as_u16(), answered.time);
             let (peer, method, uri) = (answered.peer, &answered.method, &answered.uri);
             println!("{peer} {method} {uri} {status} {time:?}");
+            if let Some(failure) = &answered.failure {
+                eprintln!("{failure:?}");
+            }
             let seconds = seconds.get_or_create(&[("status", status)]);
             seconds.observe(time.as_secs_f64());
         })

@@ -1,8 +1,8 @@
 //! Calls that wait.
 //!
 //! A call on a descriptor ends with `ECANCELED` or `ETIMEDOUT` if its fiber is cancelled, or has a
-//! deadline that passes. Sleeps do not: `std` expects that they end by time or by a signal. Neither does
-//! `epoll_wait`: event loops, such as Tokio's in the crate `postgres`, panic if it fails.
+//! deadline that passes. Sleeps do not: `std` expects that they end by time or by a signal. Neither do
+//! writes to standard output and standard error, nor `epoll_wait`: event loops, such as Tokio's in the crate `postgres`, panic if it fails.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr;
@@ -33,15 +33,24 @@ macro_rules! calls {
     };
 }
 
+/// Makes a call that writes. To standard output and standard error it goes on: `println` panics if it
+/// fails, and what a fiber says of its deadline would be lost.
+fn output<T>(fd: c_int, call: impl FnOnce() -> T) -> T {
+    if [libc::STDOUT_FILENO, libc::STDERR_FILENO].contains(&fd) {
+        return uthread::shield(call);
+    }
+    call()
+}
+
 calls! {
     read(fd: c_int, buffer: *mut c_void, length: usize) -> isize,
         files::uthread_read, SYS_read(fd, buffer, length);
     write(fd: c_int, buffer: *const c_void, length: usize) -> isize,
-        files::uthread_write, SYS_write(fd, buffer, length);
+        |fd, buffer, length| output(fd, || files::uthread_write(fd, buffer, length)), SYS_write(fd, buffer, length);
     readv(fd: c_int, vectors: *const libc::iovec, count: c_int) -> isize,
         files::uthread_readv, SYS_readv(fd, vectors, count);
     writev(fd: c_int, vectors: *const libc::iovec, count: c_int) -> isize,
-        files::uthread_writev, SYS_writev(fd, vectors, count);
+        |fd, vectors, count| output(fd, || files::uthread_writev(fd, vectors, count)), SYS_writev(fd, vectors, count);
     pread(fd: c_int, buffer: *mut c_void, length: usize, offset: libc::off_t) -> isize,
         files::uthread_pread, SYS_pread64(fd, buffer, length, offset);
     pread64(fd: c_int, buffer: *mut c_void, length: usize, offset: libc::off_t) -> isize,

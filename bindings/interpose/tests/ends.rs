@@ -2,7 +2,7 @@
 //! threads.
 #![cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Seek, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
@@ -75,6 +75,38 @@ fn a_deadline_ends_a_wait_for_a_descriptor_with_an_error() {
         let result = uthread::timeout(LONG, || stream.read(&mut [0])).unwrap();
         assert_eq!(number(result), Some(libc::EAGAIN));
     });
+}
+
+#[test]
+fn what_is_printed_after_the_deadline_arrives() {
+    const CHILD: &str = "UTHREAD_TEST_PRINTS";
+    if std::env::var_os(CHILD).is_some() {
+        in_fiber(1, || {
+            // Late all the same.
+            let _ = uthread::timeout(SHORT, || {
+                std::thread::sleep(2 * SHORT);
+                println!("late");
+            });
+        });
+        return;
+    }
+    // A file, which may wait for the disk: the kernel refuses a write that must not.
+    let mut output = tempfile::tempfile().unwrap();
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "what_is_printed_after_the_deadline_arrives",
+            "--exact",
+            "--nocapture",
+        ])
+        .env(CHILD, "1")
+        .stdout(output.try_clone().unwrap())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    output.rewind().unwrap();
+    let mut text = String::new();
+    output.read_to_string(&mut text).unwrap();
+    assert!(text.contains("late\n"), "{text}");
 }
 
 /// Waits in an epoll instance without descriptors. Returns the result of the call.

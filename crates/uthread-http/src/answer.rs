@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use uthread::thread::{self, Cancelled};
 
+use crate::response::Cause;
 use crate::shared::{Answered, Shared};
 use crate::{IntoResponse, Request, Response};
 
@@ -19,13 +20,15 @@ impl Shared {
         };
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let (version, begun) = (request.version(), Instant::now());
-        let response = self.call(request);
+        let mut response = self.call(request);
+        let failure = response.extensions_mut().remove();
         observer(&Answered {
             peer,
             method,
             uri,
             version,
             status: response.status(),
+            failure: failure.map(|Cause(source)| source),
             time: begun.elapsed(),
         });
         response

@@ -1,6 +1,7 @@
 //! What handlers return.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::{fmt, io};
 
 use http::{HeaderValue, StatusCode, header};
@@ -89,7 +90,7 @@ impl<T: IntoResponse, E: IntoResponse> IntoResponse for Result<T, E> {
 }
 
 /// The error of a handler, into which `?` turns any other. The client gets a status and, unless that is
-/// 500, the text.
+/// 500, the text. Then [`Server::observe`](crate::Server::observe) gets the error.
 ///
 /// The status is 500, or for errors of I/O 413 if the kind is `FileTooLarge`, as for a body above the limit,
 /// and 504 if it is `TimedOut`.
@@ -152,11 +153,20 @@ impl<E: Error + Send + Sync + 'static> From<E> for Failure {
     }
 }
 
+/// What a response says nothing of: it goes with it, as an extension.
+#[derive(Clone)]
+pub(crate) struct Cause(pub(crate) Arc<dyn Error + Send + Sync>);
+
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         match self.status {
-            // What has failed inside is not the client's to know.
-            StatusCode::INTERNAL_SERVER_ERROR => self.status.into_response(),
+            // What has failed inside is not the client's to know, but the observer's.
+            StatusCode::INTERNAL_SERVER_ERROR => {
+                let mut response = self.status.into_response();
+                let cause = Cause(self.source.into());
+                response.extensions_mut().insert(cause);
+                response
+            }
             status => (status, format!("{}\n", self.source)).into_response(),
         }
     }

@@ -1,5 +1,6 @@
 //! What a server and its connections share.
 
+use std::error::Error;
 use std::net::{Shutdown, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -35,6 +36,8 @@ pub struct Answered {
     pub version: Version,
     /// The status of the response.
     pub status: StatusCode,
+    /// The error of a handler that was answered by 500, of which the client gets no text.
+    pub failure: Option<Arc<dyn Error + Send + Sync>>,
     /// The time from the end of the request's head to the begin of the response.
     pub time: Duration,
 }

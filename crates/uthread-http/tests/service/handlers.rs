@@ -175,10 +175,15 @@ fn each_answer_is_told() {
     let seen = Seen::default();
     let observed = || {
         let seen = Arc::clone(&seen);
-        let server = server().timeout(4 * SHORT).body_max(3);
+        let fails = |_: Request| -> Result<(), Failure> { Err(std::io::Error::other("hidden"))? };
+        let server = Server::new(router().get("/fails", fails));
+        let server = server.timeout(4 * SHORT).body_max(3);
         server.observe(move |answered| {
             assert!(answered.peer.ip().is_loopback());
-            let shown = format!("{} {}", answered.method, answered.uri);
+            let mut shown = format!("{} {}", answered.method, answered.uri);
+            if let Some(failure) = &answered.failure {
+                shown += &format!(": {failure}");
+            }
             seen.lock().unwrap().push((shown, answered.status.as_u16()));
         })
     };
@@ -188,6 +193,7 @@ fn each_answer_is_told() {
             get("/none"),
             post("/sum", "long"),
             get("/never"),
+            get("/fails"),
         ] {
             ask(address, &text);
         }
@@ -197,6 +203,7 @@ fn each_answer_is_told() {
             ("GET /none", 404),
             ("POST /sum", 413),
             ("GET /never", 504),
+            ("GET /fails: hidden", 500),
         ];
         assert_eq!(
             told,
