@@ -13,9 +13,7 @@ use uthread_http::{
     websocket,
 };
 
-use super::common::{
-    LONG, SHORT, answer, ask, connect, everywhere, get, post, router, send, server,
-};
+use super::common::{LONG, SHORT, answer, ask, connect, everywhere, get, post, router, send};
 
 #[derive(serde::Deserialize)]
 struct Sum {

@@ -5,7 +5,6 @@
 //! [blocking]: super::blocking
 //! [channels]: super::channels
 //! [contents]: super
-//! [`shield`]: crate::shield
 //! [interpose]: https://docs.rs/uthread-interpose
 
 // The links above come first, and so take the place of those in the text, which lead to files. The
