@@ -343,7 +343,6 @@ pub(crate) fn borrow<T: FromRawFd>(fd: RawFd) -> ManuallyDrop<T> {
     ManuallyDrop::new(unsafe { T::from_raw_fd(fd) })
 }
 
-/// Returns the first item of a stream that has no end.
 fn vector(entry: &io_uring_sqe) -> libc::iovec {
     libc::iovec {
         iov_base: Call(*entry).buffer(),
