@@ -8,7 +8,7 @@ use http::StatusCode;
 use http_body_util::BodyExt as _;
 use tower_service::Service;
 
-use crate::{Body, Handler, IntoResponse, Request, Response};
+use crate::{Body, Failure, Handler, IntoResponse, Request, Response};
 
 /// Bytes of a body that are awaited before the response goes out: most bodies are there at once.
 const AWAITED_BYTES: u64 = 64 << 10;
@@ -48,18 +48,20 @@ where
 {
     fn call(&self, request: Request) -> Response {
         let mut service = self.0.clone();
-        let answered = uthread::block_on(async {
-            poll_fn(|context| service.poll_ready(context)).await?;
-            let (head, body) = service.call(request).await?.into_parts();
+        let answered: Result<Response, Box<dyn Error + Send + Sync>> = uthread::block_on(async {
+            let ready = poll_fn(|context| service.poll_ready(context)).await;
+            ready.map_err(Into::into)?;
+            let answered = service.call(request).await.map_err(Into::into)?;
+            let (head, body) = answered.into_parts();
             let length = body.size_hint().exact();
             if length.is_some_and(|length| length <= AWAITED_BYTES) {
-                let Ok(collected) = body.collect().await else {
-                    return Ok(StatusCode::INTERNAL_SERVER_ERROR.into_response());
-                };
+                let collected = body.collect().await.map_err(Into::into)?;
                 return Ok(Response::from_parts(head, collected.to_bytes().into()));
             }
             Ok(Response::from_parts(head, Body::from_http_body(body)))
         });
-        answered.unwrap_or_else(|_: S::Error| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+        answered
+            .map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error))
+            .into_response()
     }
 }

@@ -355,13 +355,20 @@ impl tower_service::Service<Request> for Fails {
 
 #[test]
 fn a_service_that_fails_is_a_failure() {
-    everywhere(
-        || Server::new(Router::new().get("/", Tower(Fails))),
-        |address| {
-            assert_eq!(
-                ask(address, &get("/")).0,
-                StatusCode::INTERNAL_SERVER_ERROR.as_u16()
-            );
-        },
-    );
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let failing = || {
+        let told = Arc::clone(&told);
+        let server = Server::new(Router::new().get("/", Tower(Fails)));
+        server.observe(move |answered| {
+            let failure = answered.failure.as_ref().expect("it has failed");
+            told.lock().unwrap().push(failure.to_string());
+        })
+    };
+    everywhere(failing, |address| {
+        assert_eq!(
+            ask(address, &get("/")).0,
+            StatusCode::INTERNAL_SERVER_ERROR.as_u16()
+        );
+        assert_eq!(told.lock().unwrap().pop().unwrap(), "as the test asks");
+    });
 }
