@@ -49,14 +49,12 @@ impl Files {
 
     fn answer(&self, request: &Request) -> Result<Response, Failure> {
         let asked = request.param("path").unwrap_or_default();
-        let none = || Failure::new(StatusCode::NOT_FOUND, "there is no such file");
         let mut path = self.folder.join(relative(asked).ok_or_else(none)?);
-        let mut file = open(&path)?;
-        if file.metadata()?.is_dir() {
+        let (mut file, mut metadata) = open(&path)?;
+        if metadata.is_dir() {
             path.push("index.html");
-            file = open(&path)?;
+            (file, metadata) = open(&path)?;
         }
-        let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(none());
         }
@@ -66,7 +64,7 @@ impl Files {
         if since.is_some_and(|since| !since.is_modified(changed.into())) {
             return Ok(StatusCode::NOT_MODIFIED.into_response());
         }
-        let mut response = part(asked, &changed, &metadata, file)?;
+        let mut response = part(asked, &changed, metadata.len(), file)?;
         let kind = new_mime_guess::from_path(&path).first_or_octet_stream();
         let headers = response.headers_mut();
         headers.typed_insert(ContentType::from(kind));
@@ -85,26 +83,29 @@ fn relative(encoded: &str) -> Option<PathBuf> {
     (is_inside && !decoded.contains('\0')).then(|| path.to_owned())
 }
 
-fn open(path: &Path) -> Result<File, Failure> {
-    File::open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            Failure::new(StatusCode::NOT_FOUND, "there is no such file")
-        }
+fn none() -> Failure {
+    Failure::new(StatusCode::NOT_FOUND, "there is no such file")
+}
+
+fn open(path: &Path) -> Result<(File, Metadata), Failure> {
+    let file = File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => none(),
         io::ErrorKind::PermissionDenied => {
             Failure::new(StatusCode::FORBIDDEN, "the file may not be read")
         }
         _ => error.into(),
-    })
+    })?;
+    let metadata = file.metadata()?;
+    Ok((file, metadata))
 }
 
 /// Returns the file, or the part of it that the client has asked for.
 fn part(
     asked: &HeaderMap,
     changed: &LastModified,
-    metadata: &Metadata,
+    size: u64,
     mut file: File,
 ) -> Result<Response, Failure> {
-    let size = metadata.len();
     let same: Option<IfRange> = asked.typed_get();
     let is_same = same.is_none_or(|same| !same.is_modified(None, Some(changed)));
     let range: Option<Range> = asked.typed_get().filter(|_| is_same);

@@ -158,8 +158,8 @@ impl Service<http::Request<Incoming>> for Requests {
             return Answer::now(exchange.finish(shared.answer(request)));
         }
         let slot = Arc::new(Mutex::new(Slot::default()));
-        let answered = Answered(Arc::clone(&slot));
-        let fiber = uthread::spawn(move || answered.with(shared.answer(request)));
+        let handover = Handover(Arc::clone(&slot));
+        let fiber = uthread::spawn(move || handover.with(shared.answer(request)));
         exchange.running.replace(Some(fiber));
         exchange.link.set_polls(true);
         let exchange = Rc::clone(exchange);
@@ -177,15 +177,15 @@ struct Slot {
 }
 
 /// Hands over the response of a fiber, or a failure if the fiber ends without one.
-struct Answered(Arc<Mutex<Slot>>);
+struct Handover(Arc<Mutex<Slot>>);
 
-impl Answered {
+impl Handover {
     fn with(self, response: Response) {
         lock(&self.0).response = Some(response);
     }
 }
 
-impl Drop for Answered {
+impl Drop for Handover {
     fn drop(&mut self) {
         let mut slot = lock(&self.0);
         slot.response
