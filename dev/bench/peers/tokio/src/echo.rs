@@ -15,6 +15,14 @@ use crate::compute::Compute;
 const BUFFER_BYTES: usize = 64;
 
 pub(crate) fn serve(port: u16, workers: usize, compute: Compute) {
+    serve_by(port, workers, move |listener| accept(listener, compute));
+}
+
+/// Prints the address, and serves until standard input ends.
+pub(crate) fn serve_by<S>(port: u16, workers: usize, server: impl FnOnce(TcpListener) -> S)
+where
+    S: Future<Output = ()> + Send + 'static,
+{
     let runtime = Builder::new_multi_thread()
         .worker_threads(workers)
         .enable_all()
@@ -23,7 +31,7 @@ pub(crate) fn serve(port: u16, workers: usize, compute: Compute) {
     let bound = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
     let listener = bound.expect("a free port");
     println!("{}", listener.local_addr().expect("a bound address"));
-    runtime.spawn(accept(listener, compute));
+    runtime.spawn(server(listener));
     io::copy(&mut io::stdin(), &mut io::sink()).expect("a pipe");
     runtime.shutdown_background();
 }
