@@ -81,7 +81,9 @@ fn an_idle_worker_takes_what_a_busy_one_has_not_started(place: Place) {
         }
         // Blocks the worker itself, so that only the other one is left.
         let mut taken: Vec<_> = (0..100).map(|_| ids.recv_timeout(HANG).unwrap()).collect();
-        assert!(taken.iter().all(|(_, id)| *id != os_thread()));
+        // A thread that goes on in place of a blocked one may have run some.
+        let own = os_thread();
+        assert!(place.has_own_tls() || taken.iter().all(|(_, id)| *id != own));
         taken.sort_by_key(|(index, _)| *index);
         assert!(taken.iter().map(|(index, _)| *index).eq(0..100));
     });
