@@ -1,5 +1,6 @@
 //! Calls of the handler: its panics, and its deadline.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,22 +38,17 @@ impl Shared {
     /// Calls the handler, and answers for it if it panics or takes too long.
     fn call(self: &Arc<Self>, request: Request) -> Response {
         if request.body().is_too_large() {
-            return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+            return only(StatusCode::PAYLOAD_TOO_LARGE);
         }
         let answered = match self.limits.timeout {
             None => catch_unwind(AssertUnwindSafe(|| self.handler.call(request))),
             Some(limit) => self.answer_within(limit, request),
         };
-        match answered {
-            Ok(response) => response,
-            // The fiber ends, and not only the request.
-            Err(payload) if payload.is::<Cancelled>() => resume_unwind(payload),
-            // The hook has printed the panic.
-            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        }
+        answered.unwrap_or_else(failed)
     }
 
     /// Calls the handler in a fiber, which goes on beside if it does not end in time.
+    #[inline(never)]
     fn answer_within(
         self: &Arc<Self>,
         limit: Duration,
@@ -90,4 +86,23 @@ impl Shared {
             }
         }
     }
+}
+
+/// Returns a response without a body. Never inlined, as that takes a place on the stack.
+#[cold]
+#[inline(never)]
+fn only(status: StatusCode) -> Response {
+    status.into_response()
+}
+
+/// Returns the response to a request whose handler has panicked.
+#[cold]
+#[inline(never)]
+fn failed(payload: Box<dyn Any + Send>) -> Response {
+    if payload.is::<Cancelled>() {
+        // The fiber ends, and not only the request.
+        resume_unwind(payload);
+    }
+    // The hook has printed the panic.
+    only(StatusCode::INTERNAL_SERVER_ERROR)
 }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{cmp, fmt, future, mem};
@@ -13,6 +14,7 @@ use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
+use crate::shared::Peer;
 use crate::stream::Link;
 
 /// Bytes of a reader that go out at once.
@@ -25,15 +27,16 @@ const CHUNK_BYTES: usize = 16 << 10;
 /// kind `FileTooLarge`, which [`Failure`](crate::Failure) answers by 413.
 pub struct Body {
     source: Source,
-    /// The client, if it is the body of a request.
-    peer: Option<SocketAddr>,
+    /// The connection, if it is the body of a request.
+    peer: Option<Arc<Peer>>,
 }
 
+/// What is rare is boxed: requests and responses are moved often.
 enum Source {
     Bytes(Bytes),
     Reader(Box<dyn Read + Send>),
-    Stream(Received<Pin<Box<Async>>>),
-    Request(Received<Incoming>),
+    Stream(Box<Received<Pin<Box<Async>>>>),
+    Request(Box<Received<Incoming>>),
     /// The body of a request, of which nothing is received.
     TooLarge,
 }
@@ -82,12 +85,12 @@ impl Body {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        Body::from_source(Source::Stream(Received {
+        Body::from_source(Source::Stream(Box::new(Received {
             body: Box::pin(body.map_err(Into::into)),
             left: u64::MAX,
             limit: Duration::MAX,
             bytes: Bytes::new(),
-        }))
+        })))
     }
 
     pub(crate) fn from_incoming(body: Incoming, max: u64, limit: Duration) -> Body {
@@ -97,25 +100,25 @@ impl Body {
         if body.size_hint().lower() > max {
             return Body::from_source(Source::TooLarge);
         }
-        Body::from_source(Source::Request(Received {
+        Body::from_source(Source::Request(Box::new(Received {
             body,
             left: max,
             limit,
             bytes: Bytes::new(),
-        }))
+        })))
     }
 
     fn from_source(source: Source) -> Body {
         Body { source, peer: None }
     }
 
-    pub(crate) fn sent_by(mut self, address: SocketAddr) -> Body {
-        self.peer = Some(address);
+    pub(crate) fn sent_by(mut self, peer: Arc<Peer>) -> Body {
+        self.peer = Some(peer);
         self
     }
 
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
-        self.peer
+        self.peer.as_ref().map(|peer| peer.address)
     }
 
     /// Returns `true` if nothing more is received.

@@ -1,8 +1,8 @@
 //! A connection of HTTP/1.
 //!
-//! A request without a body is answered within hyper's poll: the connection has nothing else to do
-//! meanwhile. One with a body gets a fiber, since hyper has to receive the body while the handler
-//! reads it.
+//! Hyper is polled on a stack that all connections of a worker share. A request without a body is
+//! answered between two polls: the connection has nothing else to do meanwhile. One with a body gets
+//! a fiber, since hyper has to receive the body while the handler reads it.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -18,14 +18,14 @@ use http::{HeaderValue, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
-use uthread::thread::JoinHandle;
+use uthread::thread::{JoinHandle, on_shared_stack};
 
 use crate::body::Outgoing;
 use crate::connection::Connection;
 use crate::shared::{Peer, Shared};
 use crate::stream::{Link, Stream};
 use crate::upgrade::{Speak, Switch};
-use crate::{IntoResponse, Response};
+use crate::{IntoResponse, Request, Response};
 
 /// Serves the requests of a connection.
 pub(crate) fn serve(connection: Connection) -> io::Result<()> {
@@ -34,6 +34,7 @@ pub(crate) fn serve(connection: Connection) -> io::Result<()> {
         shared: Arc::clone(&connection.shared),
         peer: Arc::clone(&connection.peer),
         link: link.clone(),
+        asked: RefCell::default(),
         running: RefCell::default(),
         count: Cell::default(),
         switch: RefCell::default(),
@@ -51,9 +52,15 @@ pub(crate) fn serve(connection: Connection) -> io::Result<()> {
     };
     let result = loop {
         connection.begin_poll();
-        match served.poll_without_shutdown(&mut Context::from_waker(&waker)) {
+        let mut context = Context::from_waker(&waker);
+        let polled = on_shared_stack(|| served.poll_without_shutdown(&mut context));
+        connection.socket.borrow_mut().send()?;
+        match polled {
             Poll::Ready(result) => break result.map_err(io::Error::other),
             Poll::Pending => {}
+        }
+        if exchange.answer() {
+            continue;
         }
         if exchange.running.borrow().is_some() || link.polls() {
             let wants_write = connection.socket.borrow().wants_write;
@@ -120,6 +127,8 @@ struct Exchange {
     shared: Arc<Shared>,
     peer: Arc<Peer>,
     link: Link,
+    /// The request without a body that is to be answered, and then the response.
+    asked: RefCell<Option<Asked>>,
     /// The fiber that answers a request with a body.
     running: RefCell<Option<JoinHandle<()>>>,
     /// Number of requests so far.
@@ -128,7 +137,37 @@ struct Exchange {
     switch: RefCell<Option<Box<Speak>>>,
 }
 
+enum Asked {
+    Request(Request),
+    Response(Response),
+}
+
 impl Exchange {
+    /// Answers a request without a body, if there is one. Never inlined: what follows has the same
+    /// place on the stack.
+    #[inline(never)]
+    fn answer(&self) -> bool {
+        let asked = self.asked.take();
+        let Some(Asked::Request(request)) = asked else {
+            self.asked.replace(asked);
+            return false;
+        };
+        let response = self.shared.answer(request);
+        self.asked.replace(Some(Asked::Response(response)));
+        true
+    }
+
+    /// Takes the response to a request without a body, if it is there.
+    fn take_response(&self) -> Option<http::Response<Outgoing>> {
+        match self.asked.take()? {
+            Asked::Response(response) => Some(self.finish(response)),
+            request @ Asked::Request(_) => {
+                self.asked.replace(Some(request));
+                None
+            }
+        }
+    }
+
     /// Returns the response as it goes out.
     fn finish(&self, mut response: Response) -> http::Response<Outgoing> {
         if let Some(switch) = response.extensions_mut().remove::<Switch>() {
@@ -155,18 +194,15 @@ impl Service<http::Request<Incoming>> for Requests {
         let request = exchange.shared.receive(&exchange.peer, request);
         let shared = Arc::clone(&exchange.shared);
         if request.body().is_complete() {
-            return Answer::now(exchange.finish(shared.answer(request)));
+            exchange.asked.replace(Some(Asked::Request(request)));
+            return Answer::Here(Rc::clone(exchange));
         }
         let slot = Arc::new(Mutex::new(Slot::default()));
         let handover = Handover(Arc::clone(&slot));
         let fiber = uthread::spawn(move || handover.with(shared.answer(request)));
         exchange.running.replace(Some(fiber));
         exchange.link.set_polls(true);
-        let exchange = Rc::clone(exchange);
-        Answer {
-            now: None,
-            later: Some((slot, exchange)),
-        }
+        Answer::OfFiber(slot, Rc::clone(exchange))
     }
 }
 
@@ -202,27 +238,23 @@ fn lock(slot: &Mutex<Slot>) -> MutexGuard<'_, Slot> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The response to a request, now or later, from its fiber.
-struct Answer {
-    now: Option<http::Response<Outgoing>>,
-    later: Option<(Arc<Mutex<Slot>>, Rc<Exchange>)>,
-}
-
-impl Answer {
-    fn now(response: http::Response<Outgoing>) -> Answer {
-        Answer {
-            now: Some(response),
-            later: None,
-        }
-    }
+/// The response to a request.
+enum Answer {
+    /// It comes between two polls of the connection.
+    Here(Rc<Exchange>),
+    OfFiber(Arc<Mutex<Slot>>, Rc<Exchange>),
 }
 
 impl Future for Answer {
     type Output = Result<http::Response<Outgoing>, Infallible>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some((slot, exchange)) = &self.later else {
-            return Poll::Ready(Ok(self.now.take().expect("it is polled once")));
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let (slot, exchange) = match &*self {
+            Answer::Here(exchange) => {
+                let response = exchange.take_response();
+                return response.map_or(Poll::Pending, |response| Poll::Ready(Ok(response)));
+            }
+            Answer::OfFiber(slot, exchange) => (slot, exchange),
         };
         let mut slot = lock(slot);
         let Some(response) = slot.response.take() else {

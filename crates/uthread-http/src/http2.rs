@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
-use uthread::thread::JoinSet;
+use uthread::thread::{JoinSet, on_shared_stack};
 
 use crate::body::Outgoing;
 use crate::connection::Connection;
@@ -46,7 +46,8 @@ pub(crate) fn serve(connection: Connection) -> io::Result<()> {
     loop {
         connection.begin_poll();
         let waker = &connection.peer.waker;
-        match served.as_mut().poll(&mut Context::from_waker(waker)) {
+        let mut context = Context::from_waker(waker);
+        match on_shared_stack(|| served.as_mut().poll(&mut context)) {
             Poll::Ready(result) => return result.map_err(io::Error::other),
             Poll::Pending => {}
         }

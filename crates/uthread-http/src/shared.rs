@@ -115,13 +115,14 @@ impl Shared {
     }
 
     /// Returns the request as its handler gets it.
-    pub(crate) fn receive(&self, peer: &Peer, request: http::Request<Incoming>) -> Request {
+    pub(crate) fn receive(&self, peer: &Arc<Peer>, request: http::Request<Incoming>) -> Request {
         let Limits {
             body_max,
             keep_alive,
             ..
         } = self.limits;
-        request.map(|body| Body::from_incoming(body, body_max, keep_alive).sent_by(peer.address))
+        let peer = Arc::clone(peer);
+        request.map(|body| Body::from_incoming(body, body_max, keep_alive).sent_by(peer))
     }
 }
 

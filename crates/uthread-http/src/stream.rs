@@ -1,10 +1,12 @@
 //! The socket, with TLS or without, as hyper reads and writes it.
 //!
 //! A poll may wait as long as nothing else happens on the connection, and must not while the
-//! connection has several things to wait for: then it [polls](Link::set_polls).
+//! connection has several things to wait for: then it [polls](Link::set_polls). A short response is
+//! sent after the poll, so that the fiber does not wait on the stack that connections share.
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
+use std::mem;
 use std::net::Shutdown;
 use std::ops::Range;
 use std::pin::Pin;
@@ -12,6 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hyper::rt::{self, ReadBufCursor};
 use rustix::io::retry_on_intr;
@@ -25,6 +28,10 @@ const RECEIVED_BYTES: usize = 2 << 10;
 
 /// Bytes of a body that are received at once. Kept by connections whose requests have bodies.
 const BODY_BYTES: usize = 16 << 10;
+
+/// Bytes that are sent after a poll. Most responses are shorter, and a connection keeps room for its
+/// longest.
+const OUTGOING_BYTES_MAX: usize = 4 << 10;
 
 /// The stream of the socket, whose calls wait or fail with `WouldBlock`.
 #[derive(Debug, Clone)]
@@ -144,6 +151,8 @@ pub(crate) struct Socket {
     received: Box<[u8]>,
     /// The bytes of it that hyper has not taken.
     left: Range<usize>,
+    /// To be sent after the poll.
+    outgoing: Vec<u8>,
     has_ended: bool,
     pub(crate) wants_read: bool,
     pub(crate) wants_write: bool,
@@ -155,6 +164,7 @@ impl Socket {
             transport,
             received: Box::new([0; RECEIVED_BYTES]),
             left: 0..0,
+            outgoing: Vec::new(),
             has_ended: false,
             wants_read: false,
             wants_write: false,
@@ -185,6 +195,50 @@ impl Socket {
     /// Returns the bytes that hyper has not taken.
     pub(crate) fn left(&self) -> &[u8] {
         &self.received[self.left.clone()]
+    }
+
+    /// Sends what a poll has left, and waits for it.
+    pub(crate) fn send(&mut self) -> io::Result<()> {
+        if self.outgoing.is_empty() {
+            return Ok(());
+        }
+        let mut outgoing = mem::take(&mut self.outgoing);
+        self.send_all(&outgoing)?;
+        outgoing.clear();
+        self.outgoing = outgoing;
+        Ok(())
+    }
+
+    fn send_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        let mut transport = &self.transport;
+        while !bytes.is_empty() {
+            match transport.write(bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                Err(_) => self.await_room()?,
+            }
+        }
+        while let Err(error) = transport.flush() {
+            if error.kind() != io::ErrorKind::WouldBlock {
+                return Err(error);
+            }
+            self.await_room()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the socket takes more bytes, after a call that has not.
+    fn await_room(&self) -> io::Result<()> {
+        let link = self.transport.link();
+        let stream = link.stream();
+        if !link.polls() {
+            // The timeout of the socket.
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        uthread::select! {
+            writable(stream) -> ready => ready,
+            default(stream.write_timeout()?.unwrap_or(Duration::MAX)) => Err(io::ErrorKind::TimedOut.into()),
+        }
     }
 
     /// Receives what has arrived, if there is anything.
@@ -253,18 +307,30 @@ impl rt::Write for Stream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let mut socket = self.0.borrow_mut();
+        let waits = !socket.transport.link().polls();
+        // What is sent now comes after what is left.
+        if waits && socket.outgoing.len() + bytes.len() > OUTGOING_BYTES_MAX {
+            socket.send()?;
+        } else if waits || !socket.outgoing.is_empty() {
+            socket.outgoing.extend_from_slice(bytes);
+            return Poll::Ready(Ok(bytes.len()));
+        }
         let written = (&socket.transport).write(bytes);
         socket.written(written)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut socket = self.0.borrow_mut();
+        if !socket.outgoing.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
         let flushed = (&socket.transport).flush();
         socket.written(flushed)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut socket = self.0.borrow_mut();
+        socket.send()?;
         let closed = socket.transport.close();
         socket.written(closed)
     }

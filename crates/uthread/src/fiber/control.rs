@@ -29,6 +29,7 @@ use super::runner::{Exit, Runner};
 use super::wake::WakeToken;
 use crate::cache;
 use crate::root::Reason;
+use crate::stack::Extent;
 use crate::tls;
 use crate::tls::claim::Named;
 use crate::tls::record::Record;
@@ -191,6 +192,18 @@ impl Control {
         let extent = runner.extent();
         let block = runner.thread_pointer().map_or(0, |_| tls::block_size());
         extent.guards(address).then(|| extent.size() - block)
+    }
+
+    /// Replaces the extent of the stack that the fiber is on. Called by the fiber itself.
+    pub(crate) fn exchange_extent(&self, extent: Extent) -> Extent {
+        let runner = self.switch.runner.get().expect("a running fiber has one");
+        runner.exchange_extent(extent)
+    }
+
+    /// Returns the extent of the stack that the fiber is on. Called by the fiber itself.
+    pub(crate) fn extent(&self) -> Extent {
+        let runner = self.switch.runner.get().expect("a running fiber has one");
+        runner.extent()
     }
 
     /// Returns `true` if `address` is on the fiber's stack. Called for a running fiber.

@@ -17,7 +17,7 @@
 )]
 
 use std::cell::Cell;
-use std::mem::offset_of;
+use std::mem::{self, offset_of};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -227,11 +227,18 @@ impl Runner {
         self.extent().pages_below(self.0.addr().get() - IDLE_BYTES)
     }
 
-    /// Returns the extent of the stack.
+    /// Returns the extent of the stack that the fiber is on.
     pub(crate) fn extent(self) -> Extent {
-        // SAFETY: the top was initialized when the runner was created, and the extent never
-        // changes.
+        // SAFETY: the top was initialized when the runner was created.
         unsafe { (*self.0.as_ptr()).extent }
+    }
+
+    /// Replaces the extent of the stack that the fiber is on. Called by the fiber, which leaves its
+    /// own stack or comes back to it.
+    pub(super) fn exchange_extent(self, extent: Extent) -> Extent {
+        // SAFETY: the top was initialized when the runner was created, and only the running fiber
+        // and who has the suspended one read the extent.
+        mem::replace(unsafe { &mut (*self.0.as_ptr()).extent }, extent)
     }
 }
 

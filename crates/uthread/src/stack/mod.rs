@@ -74,6 +74,12 @@ impl Stack {
         self.base = base;
     }
 
+    /// Calls `action` on the stack. The caller knows that nothing else is on it.
+    #[inline]
+    pub(crate) fn call<R>(&self, action: impl FnOnce() -> R) -> R {
+        corosensei::on_stack(self, action)
+    }
+
     pub(crate) fn extent(&self) -> Extent {
         Extent {
             limit: self.limit.get(),
@@ -127,6 +133,18 @@ impl Extent {
 // guard at `limit` before handing the stack out, align it, and leave at least
 // `pool::STACK_SIZE_MIN` bytes above the guard.
 unsafe impl corosensei::stack::Stack for Stack {
+    fn base(&self) -> StackPointer {
+        self.base
+    }
+
+    fn limit(&self) -> StackPointer {
+        self.limit
+    }
+}
+
+#[allow(unsafe_code, reason = "a stack that is lent for a call")]
+// SAFETY: as above.
+unsafe impl corosensei::stack::Stack for &Stack {
     fn base(&self) -> StackPointer {
         self.base
     }

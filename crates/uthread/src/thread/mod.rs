@@ -7,6 +7,7 @@ mod builder;
 mod handle;
 mod on_runtime;
 mod scope;
+mod shared_stack;
 mod try_scope;
 
 mod join_set;
@@ -25,6 +26,7 @@ pub use self::handle::JoinHandle;
 pub use self::identity::{Thread, ThreadId, current};
 pub use self::join_set::JoinSet;
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
+pub use self::shared_stack::on_shared_stack;
 pub use self::try_scope::{TryJoinHandle, TryScope, try_scope};
 pub use crate::fiber::Cancelled;
 use crate::fiber::limits::Limits;

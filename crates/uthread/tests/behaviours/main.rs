@@ -123,6 +123,7 @@ mod overflow;
 mod own_tls;
 mod own_tls_faults;
 mod shared_fibers;
+mod shared_stacks;
 mod stack_trimming;
 mod started_requests;
 mod stealing;
@@ -254,6 +255,7 @@ const MODULES: &[harness::Module] = &modules![
     own_tls,
     own_tls_faults,
     shared_fibers,
+    shared_stacks,
     stealing,
     stuck_workers,
     timers,

@@ -9,6 +9,7 @@
 //! | [`thread_ends`] | waiting for the end of a fiber's thread |
 //! | [`offload`] | blocking calls on the pool's threads |
 //! | [`dedicated`] | fibers that run on threads of their own beside the workers |
+//! | [`shared_stack`] | calls on a stack that fibers share |
 //! | [`listing`] | the list of a runtime's fibers |
 //! | [`ring`] | the features of the caller's ring |
 //! | [`fork`] | the state of a fiber in a child made by `fork` |
@@ -21,5 +22,6 @@ pub(crate) mod multishot_queue;
 pub(crate) mod offload;
 pub(crate) mod readiness;
 pub(crate) mod ring;
+pub(crate) mod shared_stack;
 pub(crate) mod started_requests;
 pub(crate) mod thread_ends;

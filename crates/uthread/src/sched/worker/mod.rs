@@ -14,6 +14,7 @@
 //! | [`fibers`] | starting and ending a fiber |
 //! | [`runner_store`] | stacks for its fibers |
 //! | [`hot_runners`] | those for the next ones |
+//! | [`shared_stacks`] | stacks for calls of its fibers |
 //! | [`batch`] | the fibers between two looks at the driver |
 //! | [`search`] | an idle worker's search for fibers |
 //! | [`running`] | switching to a fiber, and where it goes afterwards |
@@ -62,6 +63,7 @@ pub(in crate::sched) mod queues;
 mod runner_store;
 mod running;
 mod search;
+mod shared_stacks;
 mod sharing;
 pub(super) mod shutdown;
 mod sleep;
@@ -89,6 +91,7 @@ use crate::driver::native::standard_error;
 use crate::fiber::{AnyContext, Started};
 use crate::pool::Pool;
 use crate::root::EventKind;
+use crate::stack::Stack;
 use crate::tls::ThreadPointer;
 
 pub(crate) struct Worker {
@@ -193,13 +196,23 @@ impl Worker {
         (Arc::as_ptr(&self.queues.shared).addr(), self.queues.index)
     }
 
+    /// Takes a stack for a call of a fiber, unless the fiber's own is larger, or there is no memory.
+    pub(super) fn take_stack(&self, fiber: Started) -> Option<Stack> {
+        self.fibers.take_stack(fiber, &self.queues.shared.stacks)
+    }
+
+    /// Takes back a stack after a call.
+    pub(super) fn give_stack(&self, stack: Stack) {
+        self.fibers.give_stack(stack, &self.queues.shared.stacks);
+    }
+
     /// Returns the worker's resources at its end.
     pub(crate) fn leave(&self) {
         self.queues.remote.handover.unbind();
         self.queues.remote.ready.take_back();
         self.queues.remote.set_waker(None);
         self.queues.remote.inbox().close();
-        self.fibers.leave();
+        self.fibers.leave(&self.queues.shared.stacks);
         if let Some(stack) = self.queues.shared.shortage.remove() {
             self.queues.shared.stacks.give_larger(stack);
         }
