@@ -48,7 +48,7 @@
 //!
 //! ```text
 //!   get     turn (first come, first served) -> an idle connection, checked -> or a new one -> the caller
-//!   drop    broken, old, or left by a panic -> closed;  otherwise idle -> the turn of the next
+//!   drop    broken, old, late, or left by a panic -> closed;  otherwise idle -> the turn of the next
 //! ```
 
 use std::collections::VecDeque;
@@ -434,8 +434,9 @@ impl Drop for Turn {
 }
 
 /// A connection of a pool, which gets it back when this is dropped, unless it has broken or is old. If the
-/// fiber or thread unwinds, by a panic or a cancellation, the connection is closed: it may be in the middle
-/// of an answer.
+/// fiber or thread unwinds, is cancelled, or has passed its deadline, the connection is closed: it may be in
+/// the middle of an answer. A caller that goes on after a [`timeout`](uthread::timeout) around one call calls
+/// [`discard`](Pooled::discard).
 pub struct Pooled<M: Manage> {
     shared: Arc<Shared<M>>,
     /// Until it is closed or given back.
@@ -485,7 +486,9 @@ impl<M: Manage> Drop for Pooled<M> {
             return;
         };
         let shared = &self.shared;
+        // A call that has failed for one of these leaves its answer to the next caller.
         let is_lost = thread::panicking()
+            || thread::is_cancelled()
             || shared.is_old(&member)
             || shared.manage.has_broken(&mut member.connection);
         if is_lost {

@@ -1,5 +1,6 @@
 //! The pool in fibers and threads: bounds, order, health, time, and unwinding.
 
+use std::hint;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -199,6 +200,25 @@ fn a_connection_is_not_used_again_after_a_panic() {
             assert_eq!(service.open.load(Ordering::SeqCst), 0);
             assert!(pool.get().is_ok());
             assert_eq!(pool.status().opened, 2);
+        },
+    );
+}
+
+/// A call that fails with `TimedOut` does not unwind, and the next caller would read its answer.
+#[test]
+fn a_connection_is_not_used_again_after_a_deadline() {
+    everywhere(
+        |builder| builder.max(1),
+        |pool, service| {
+            let late = uthread::timeout(SHORT, || {
+                let _connection = pool.get().unwrap();
+                while !uthread::thread::is_cancelled() {
+                    hint::spin_loop();
+                }
+            });
+            assert!(late.is_ok());
+            assert_eq!(service.open.load(Ordering::SeqCst), 0);
+            assert!(pool.get().is_ok());
         },
     );
 }
