@@ -71,6 +71,8 @@ impl Shared {
                 if is_late { late() } else { Ok(response) }
             }
             Ok(Ok(Err(_elapsed))) => late(),
+            // A panic for the error of a call that ended.
+            Ok(Err(payload)) if begun.elapsed() >= limit && !payload.is::<Cancelled>() => late(),
             Ok(Err(payload)) => Err(payload),
             Err(call) => {
                 if thread::is_cancelled() {

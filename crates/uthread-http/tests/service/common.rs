@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use uthread::net::TcpListener;
+use uthread::net::{TcpListener, UnixStream};
 use uthread::runtime::{Driver, Runtime};
 use uthread_http::{
     Body, Failure, Method, Request, RequestExt, Response, Router, Server, StatusCode,
@@ -169,6 +169,11 @@ pub(crate) fn router() -> Router {
         })
         .get("/never", |_: Request| {
             uthread::sleep(LONG);
+            "never"
+        })
+        .get("/unwraps", |_: Request| -> &str {
+            let (silent, _other) = UnixStream::pair().unwrap();
+            (&silent).read_exact(&mut [0]).unwrap();
             "never"
         })
         .route(Method::DELETE, "/hello/{name}", |_: Request| {
