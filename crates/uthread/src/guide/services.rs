@@ -3,6 +3,7 @@
 //! [fault_tolerance]: super::fault_tolerance
 //! [contents]: super
 //! [clients]: super::clients
+//! [lean]: crate::runtime::Builder::lean
 //! [`block_on`]: crate::block_on
 //! [`timeout`]: crate::timeout
 //! [`Elapsed`]: crate::time::Elapsed

@@ -1,9 +1,13 @@
 //! How the fibers of a trial relate to the workers.
 
+use std::env;
 use std::fmt;
 use std::str::FromStr;
 
 use uthread::runtime::{Builder, Runtime};
+
+/// The program that names `uthread-interpose`.
+pub(crate) const INTERPOSED: &str = "uthread-crates-interposed";
 
 /// A mode of the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +35,11 @@ impl Mode {
             Mode::Lean => "lean",
         }
     }
+}
+
+/// Returns `true` in the program that names `uthread-interpose`.
+pub(crate) fn is_interposed() -> bool {
+    env::current_exe().is_ok_and(|program| program.ends_with(INTERPOSED))
 }
 
 impl fmt::Display for Mode {

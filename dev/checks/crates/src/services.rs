@@ -139,7 +139,11 @@ impl Service {
                 command.args(["-c", "max_connections=200"]);
             }
             Service::MariaDb => {
-                command.args(["--no-defaults", "--skip-networking"]);
+                command.args([
+                    "--no-defaults",
+                    "--skip-networking",
+                    "--max-connections=500",
+                ]);
                 command.arg(format!("--datadir={}", data.display()));
                 command.arg(format!("--socket={}", self.socket(folder).display()));
                 command.arg(format!("--pid-file={}", folder.join("pid").display()));

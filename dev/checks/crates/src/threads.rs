@@ -5,16 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, io};
 
-use crate::mode::Mode;
+use crate::mode::{INTERPOSED, Mode};
 use crate::services;
 use crate::table::{Verdict, attempt};
 use crate::uses::Use;
 
 /// Copies that have not ended after this time hang.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// The program that names `uthread-interpose`.
-const INTERPOSED: &str = "uthread-crates-interposed";
 
 /// Prints the table. Returns `true` if all copies end right.
 pub(crate) fn run(uses: &[&'static Use], workers: usize, copies: usize) -> Result<bool, String> {

@@ -76,15 +76,15 @@ fn postgres() {
     assert_eq!(row.get::<_, i64>(0), ROWS * (ROWS + 1) / 2);
 }
 
-fn mysql() {
+pub(super) fn parameters() -> OptsBuilder {
     let socket = Service::MariaDb.socket(Service::MariaDb.directory());
-    let parameters = || {
-        let socket = socket.display().to_string();
-        OptsBuilder::new()
-            .socket(Some(socket))
-            .user(Some("root"))
-            .db_name(Some("mysql"))
-    };
+    OptsBuilder::new()
+        .socket(Some(socket.display().to_string()))
+        .user(Some("root"))
+        .db_name(Some("mysql"))
+}
+
+fn mysql() {
     let mut connection = retry(|| mysql::Conn::new(parameters()));
     connection
         .query_drop("CREATE TEMPORARY TABLE numbers (number BIGINT)")

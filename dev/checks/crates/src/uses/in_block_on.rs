@@ -142,7 +142,7 @@ fn tokio_stream() {
         || {
             let stream = block_on(TOKIO.wrap(tokio::net::TcpStream::connect(server)));
             let stream = stream.expect("a server").compat();
-            let response = web::fetch(Blocking::new(stream));
+            let response = web::fetch(Blocking::new(stream), "path");
             assert!(response.ends_with(web::PAGE), "{response}");
         },
     );

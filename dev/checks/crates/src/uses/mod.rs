@@ -3,6 +3,7 @@
 mod blocking;
 mod channels;
 mod context;
+mod deadlines;
 mod futures;
 mod in_block_on;
 mod initializers;
@@ -113,6 +114,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Use> {
         futures::USES,
         context::USES,
         blocking::USES,
+        deadlines::USES,
         tls::USES,
         in_block_on::USES,
     ]

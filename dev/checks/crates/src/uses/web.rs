@@ -71,7 +71,7 @@ pub(super) fn serve(get: impl Fn(&str) -> String + Sync) {
 fn std_net() {
     serve(|url| {
         let address = url.trim_start_matches("http://").trim_end_matches('/');
-        let response = fetch(net::TcpStream::connect(address).expect("a server"));
+        let response = fetch(net::TcpStream::connect(address).expect("a server"), "path");
         let (_head, body) = response.split_once("\r\n\r\n").expect("a head");
         body.to_owned()
     });
@@ -106,7 +106,7 @@ fn tiny_http() {
         || {
             for _ in 0..REQUESTS {
                 uthread::sleep(WAIT);
-                let response = fetch(TcpStream::connect(address).expect("a server"));
+                let response = fetch(TcpStream::connect(address).expect("a server"), "path");
                 assert!(response.ends_with(PAGE), "{response}");
             }
         },
@@ -114,9 +114,9 @@ fn tiny_http() {
 }
 
 /// Makes a request over a connection, and returns the response.
-pub(super) fn fetch(mut stream: impl Read + Write) -> String {
-    let request = b"GET /path HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
-    stream.write_all(request).expect("a server");
+pub(super) fn fetch(mut stream: impl Read + Write, path: &str) -> String {
+    let request = format!("GET /{path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("a server");
     let mut response = String::new();
     stream.read_to_string(&mut response).expect("a response");
     response
