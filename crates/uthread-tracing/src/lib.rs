@@ -31,6 +31,11 @@
 //! `spawn(move || span.in_scope(..))`. A subscriber that is set for a scope, by `with_default`, is
 //! that of the worker, and of all fibers that it runs meanwhile.
 //!
+//! A layer of `tracing-opentelemetry` gets the right parents, and `opentelemetry::Context::current` is
+//! that of the span. A context that is attached without a span (`Context::attach`) is another matter: its
+//! guard names a place in a stack of the thread, which nothing else can restore. So do not hold one across
+//! a wait; give the context to a span, by `OpenTelemetrySpanExt::set_parent`, or pass it on.
+//!
 //! All this is for [lean](uthread::runtime::Builder::lean) fibers. Others have thread-locals of
 //! their own, as threads have, and need none of it.
 
