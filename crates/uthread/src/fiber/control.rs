@@ -8,7 +8,7 @@ mod cold;
 pub(super) mod layout;
 
 use std::cell::{Cell, UnsafeCell};
-use std::mem::{self, MaybeUninit};
+use std::mem::{self, MaybeUninit, offset_of};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::ops::Range;
 use std::os::fd::RawFd;
@@ -56,34 +56,35 @@ pub(crate) struct Finish {
 #[repr(C)]
 pub(crate) struct Control {
     switch: Switch,
-    /// The functions of the fiber's type.
-    pub(super) functions: &'static Functions,
     id: NonZeroU64,
     spawn_site: &'static Location<'static>,
-    /// Number of references to the fiber.
-    pub(super) references: AtomicU32,
-    /// Ends the current wait of any kind. The waiter checks whether its condition holds.
-    pub(crate) token: WakeToken,
-    /// `true` if the next `park` returns at once. Separate from the token, which a join in between
-    /// would take.
-    unparked: AtomicBool,
-    /// `true` while the fiber panics, as far as its worker knows.
-    pub(crate) panics: Cell<bool>,
-    /// `true` while the fiber is in a panic hook. Set when it suspends during a panic.
-    pub(crate) in_panic_hook: Cell<bool>,
-    /// The result of the last operation, stored by the worker for the resumed fiber. Until then the
-    /// number of the descriptor that the operation is on, for a debugger; negative if it is on none.
-    operation_result: Cell<OperationResult>,
     /// The low half of the number of its last switch among those of its worker; or of the number at
     /// which it has come from another worker.
     last_switch: Cell<u32>,
+    /// Why it has left its stack, for a debugger.
+    pub(super) reason: Cell<Reason>,
+    /// `true` if the next `park` returns at once. Separate from the token, which a join in between
+    /// would take.
+    unparked: AtomicBool,
+    /// Ends the current wait of any kind. The waiter checks whether its condition holds.
+    pub(crate) token: WakeToken,
+    /// `true` while the fiber panics, as far as its worker knows.
+    pub(crate) panics: Cell<bool>,
+    /// What a switch touches ends with the first word of it.
+    pub(crate) limits: Limits,
+    /// The functions of the fiber's type.
+    pub(super) functions: &'static Functions,
+    /// Number of references to the fiber.
+    pub(super) references: AtomicU32,
+    /// The result of the last operation, stored by the worker for the resumed fiber. Until then the
+    /// number of the descriptor that the operation is on, for a debugger; negative if it is on none.
+    operation_result: Cell<OperationResult>,
     /// Set when the fiber starts. Read by its worker and by any thread that finds the fiber parked.
     scheduler: UnsafeCell<Option<Destination>>,
     cold: LazyBox<ColdState>,
     /// The id of the last operation, for the worker that holds it. Relaxed: the worker looks the id
     /// up, and ignores one that it does not know.
     pub(crate) operation: AtomicU64,
-    pub(crate) limits: Limits,
     /// The worker whose reactor keeps it: the one that has started it, unless it has moved. Changed
     /// while it is ready, by the worker that is about to queue it.
     pub(crate) home: Cell<u32>,
@@ -92,9 +93,12 @@ pub(crate) struct Control {
     pub(crate) live_index: Cell<u32>,
     /// The index of the fiber among the children of its scope.
     pub(super) index_in_scope: Cell<u32>,
-    /// Why it has left its stack, for a debugger.
-    pub(super) reason: Cell<Reason>,
+    /// `true` while the fiber is in a panic hook. Set when it suspends during a panic.
+    pub(crate) in_panic_hook: Cell<bool>,
 }
+
+/// A switch touches the words at the begin, and so one line or two.
+const _: () = assert!(offset_of!(Control, limits) + size_of::<u64>() <= cache::LINE_BYTES);
 
 // There may be a million. The sanitizer keeps more data per stack.
 const _: () = assert!(cfg!(feature = "sanitizer") || size_of::<Control>() <= CONTROL_BYTES_MAX);

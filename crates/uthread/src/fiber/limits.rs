@@ -33,15 +33,16 @@ const URGENT: u8 = 4;
 const BACKGROUND: u8 = 8;
 
 #[derive(Default)]
+#[repr(C)]
 pub(crate) struct Limits {
     /// In one word, as nearly every call checks whether there are any. Relaxed throughout: after
     /// setting `CANCELLED`, the canceller ends the fiber's wait, which orders the two; only the
     /// fiber changes the others.
     state: AtomicU8,
-    /// The worker that others have to ask to end the fiber's operation. Here it takes no memory.
-    pub(crate) last_worker: LastWorker,
     /// `true` while nothing ends the fiber's waits: like a shield, but it takes no memory.
     unending: Cell<bool>,
+    /// The worker that others have to ask to end the fiber's operation. Here it takes no memory.
+    pub(crate) last_worker: LastWorker,
     inner: LazyBox<Inner>,
 }
 

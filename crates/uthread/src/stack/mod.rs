@@ -38,6 +38,9 @@ use crate::cache;
 /// is that of the two words below the base.
 pub(crate) const TOP_BYTES: usize = 112;
 
+/// Number of bytes below the base that each switch touches.
+const SWITCHED_BYTES: usize = 16;
+
 /// A stack, guard included. Its memory belongs to the [`pool::Pool`] that it came from.
 #[derive(Debug)]
 pub(crate) struct Stack {
@@ -63,9 +66,9 @@ impl Stack {
     /// Lowers the base, so that `bytes` bytes of the stack's owner follow the [`TOP_BYTES`],
     /// below `end`. Returns the base before.
     pub(crate) fn lower_base(&mut self, end: usize, bytes: usize) -> NonZeroUsize {
-        let base = end - TOP_BYTES - bytes;
-        let base =
-            NonZeroUsize::new(base - base % cache::LINE_BYTES).expect("a stack is not at zero");
+        let base = end - TOP_BYTES - bytes - SWITCHED_BYTES;
+        let line = base - base % cache::LINE_BYTES;
+        let base = NonZeroUsize::new(line + SWITCHED_BYTES).expect("a stack is not at zero");
         mem::replace(&mut self.base, base)
     }
 

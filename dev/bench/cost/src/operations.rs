@@ -2,17 +2,21 @@
 
 use std::hint::black_box;
 use std::io::{Read, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use uthread::net::{TcpListener, TcpStream};
 use uthread::sync::Mutex;
 use uthread::sync::mpsc::sync_channel;
-use uthread::{spawn, thread, yield_now};
+use uthread::{scope, spawn, thread, yield_now};
 
 use crate::floor;
 
 /// Number of fibers that are spawned before the first of them is joined.
 const SPAWN_BATCH: usize = 1000;
+
+/// Number of fibers that yield by turns: what they touch is not in a small cache any more.
+const CROWD: usize = 1000;
 
 /// An operation, by its name.
 pub(crate) struct Operation {
@@ -33,6 +37,10 @@ pub(crate) const ALL: &[Operation] = &[
     Operation {
         name: "yield",
         repeat: yields,
+    },
+    Operation {
+        name: "crowd",
+        repeat: crowded_yields,
     },
     Operation {
         name: "spawn",
@@ -61,7 +69,7 @@ pub(crate) const ALL: &[Operation] = &[
 ];
 
 /// The operations that thread-local storage of its own for each fiber makes dearer.
-pub(crate) const OF_FIBERS: &[&str] = &["yield", "spawn", "park", "channel", "echo"];
+pub(crate) const OF_FIBERS: &[&str] = &["yield", "crowd", "spawn", "park", "channel", "echo"];
 
 impl Operation {
     pub(crate) fn by_name(name: &str) -> Option<&'static Operation> {
@@ -75,6 +83,22 @@ pub(crate) fn yields(count: usize) {
     let other = spawn(move || repeat(each, yield_now));
     repeat(each, yield_now);
     other.join().expect("the fiber yields and ends");
+}
+
+/// Yields `count` times in total, in [`CROWD`] fibers by turns.
+fn crowded_yields(count: usize) {
+    let started = AtomicUsize::new(0);
+    scope(|scope| {
+        for _ in 0..CROWD {
+            scope.spawn(|| {
+                started.fetch_add(1, Ordering::Relaxed);
+                while started.load(Ordering::Relaxed) < CROWD {
+                    yield_now();
+                }
+                repeat(count / CROWD, yield_now);
+            });
+        }
+    });
 }
 
 /// Spawns and joins `count` fibers, in batches.
