@@ -2,9 +2,15 @@
 //!
 //! A child has a copy of the memory but only one thread. State that other threads maintain, such as
 //! workers, the pool and wait queues, is unusable there, so the child starts with its own.
+//!
+//! A thread of `std` takes a lock of `std` when it starts. In a child of a fork meanwhile, the lock stays
+//! locked, and no thread can start any more. So the library [starts](spawn) its threads here, and a
+//! fork [waits](await_starts) for them.
 
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use std::{io, ptr};
 
 /// Number of forks between the initial process and this one. Relaxed: it changes while there is one
 /// thread.
@@ -18,6 +24,46 @@ pub(crate) fn generation() -> u32 {
 /// Records that this process is a forked child. Called by its only thread.
 pub(crate) fn mark_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    STARTING.store(0, Ordering::Relaxed);
+}
+
+/// Number of threads that are about to start.
+static STARTING: AtomicUsize = AtomicUsize::new(0);
+
+/// How long a fork waits for threads to start: a machine that takes longer has other troubles.
+const START_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Starts a thread, for which forks wait.
+///
+/// # Errors
+///
+/// The errors of [`thread::Builder::spawn`].
+pub(crate) fn spawn(
+    builder: thread::Builder,
+    body: Box<dyn FnOnce() + Send>,
+) -> io::Result<JoinHandle<()>> {
+    struct Starting;
+    impl Drop for Starting {
+        fn drop(&mut self) {
+            // Release pairs with the acquire in `await_starts`.
+            STARTING.fetch_sub(1, Ordering::Release);
+        }
+    }
+    STARTING.fetch_add(1, Ordering::Relaxed);
+    let starting = Starting;
+    let body: Box<dyn FnOnce() + Send> = Box::new(move || {
+        drop(starting);
+        body();
+    });
+    builder.spawn(body)
+}
+
+/// Waits until the threads have started that are about to. Called by a thread that forks.
+pub(crate) fn await_starts() {
+    let begin = Instant::now();
+    while STARTING.load(Ordering::Acquire) > 0 && begin.elapsed() < START_TIME_MAX {
+        thread::yield_now();
+    }
 }
 
 /// Terminates a forked child whose only thread has nothing to return to, as the rest of its stack

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use self::io_priority::IoPriority;
 use self::queue::Queue;
 use crate::atomic::lock;
-use crate::forked::PerProcess;
+use crate::forked::{self, PerProcess};
 use crate::priorities::{Arbiter, Priority};
 
 /// Maximum number of threads for files, enough to fill the queue of a disk.
@@ -237,7 +237,7 @@ impl Pool {
         let own = Arc::clone(self);
         let name = format!("{}-{threads}", self.name);
         let body: Job = Box::new(move || own.serve());
-        match thread::Builder::new().name(name).spawn(body) {
+        match forked::spawn(thread::Builder::new().name(name), body) {
             Ok(_) => queues.usage.threads += 1,
             Err(_) if threads > 0 => self.work.notify_one(),
             // Without any thread the call would wait forever; blocking the worker is better.

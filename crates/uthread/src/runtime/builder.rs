@@ -478,9 +478,8 @@ impl Builder {
             let reporter = Reporter::new(&starts);
             let report = Box::new(move |started| reporter.send(started));
             let body: Job = Box::new(move || work(index, shared, queues, (make, rings), report));
-            workers
-                .threads
-                .push(name_worker(&self.name, index).spawn(body)?);
+            let thread = name_worker(&self.name, index);
+            workers.threads.push(forked::spawn(thread, body)?);
         }
         // Usually one entry; the kernel may refuse a worker a feature that another one got.
         let details = starts.wait(count)?.join("; ");
@@ -491,7 +490,7 @@ impl Builder {
         if let Some(monitor) = Monitor::new(Arc::clone(&workers.shared), self.monitor.clone()) {
             let thread = thread::Builder::new().name(format!("{}-monitor", self.name));
             let body: Job = Box::new(|| monitor.run());
-            workers.monitor = Some(thread.spawn(body)?);
+            workers.monitor = Some(forked::spawn(thread, body)?);
         }
         if self.dumps_on_quit || is_asked_for("UTHREAD_DUMP") {
             dump::on_quit(&workers.shared)?;
@@ -523,7 +522,7 @@ fn start_spare(name: &str, shared: &Arc<Shared>) -> StartThread {
             let _alternate_stack = AlternateStack::install();
             worker_thread::run_spare(&shared);
         });
-        thread.spawn(body)
+        forked::spawn(thread, body)
     })
 }
 

@@ -11,7 +11,7 @@ use crate::atomic::lock;
 use crate::driver::native::standard_error;
 use crate::driver::native::stillness;
 use crate::fiber::Grouped;
-use crate::forked::PerProcess;
+use crate::forked::{self, PerProcess};
 use crate::pool::Job;
 use crate::sched::features::listing;
 use crate::sched::shared::Shared;
@@ -35,7 +35,7 @@ pub(super) fn on_quit(shared: &Arc<Shared>) -> io::Result<()> {
             signals.forever().for_each(|_| print());
         });
         let thread = thread::Builder::new().name("uthread-dump".into());
-        thread.spawn(body)?;
+        forked::spawn(thread, body)?;
     }
     let runtimes = listed.get_or_insert_default();
     runtimes.retain(|runtime| runtime.strong_count() > 0);

@@ -6,9 +6,11 @@
 //! and all were blocked at once.
 
 use std::fs;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::blocked::Task;
+use crate::atomic::lock;
+use crate::forked::PerProcess;
 
 /// The signals that a thread sends to itself by an error, `SIGURG`, by which this crate interrupts
 /// a call, and the two of glibc. A handler for any other may wake a thread.
@@ -26,16 +28,18 @@ const HARMLESS_SIGNALS: [libc::c_int; 10] = [
 ];
 
 /// The thread that waits for a signal of this crate, and the signal: neither wakes a fiber.
-static EXPECTED: Mutex<Option<(Task, libc::c_int)>> = Mutex::new(None);
+static EXPECTED: PerProcess<Expected> = PerProcess::new(Mutex::new(None), Mutex::default);
+
+type Expected = Mutex<Option<(Task, libc::c_int)>>;
 
 fn expected() -> Option<(Task, libc::c_int)> {
-    *EXPECTED.lock().unwrap_or_else(PoisonError::into_inner)
+    *lock(EXPECTED.get())
 }
 
 /// Records that the calling thread waits for this signal, and wakes no fiber.
 pub(crate) fn expect(signal: libc::c_int) {
     let thread = Some((Task::current(), signal));
-    *EXPECTED.lock().unwrap_or_else(PoisonError::into_inner) = thread;
+    *lock(EXPECTED.get()) = thread;
 }
 
 /// The threads of the process but the one that has made the record, each with its number of

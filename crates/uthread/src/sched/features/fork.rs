@@ -41,6 +41,7 @@ pub(crate) fn register_handlers() {
 /// Allocates the state that the child needs, as allocating in the child may not be safe.
 extern "C" fn before() {
     caller::with_locals(|_| ());
+    forked::await_starts();
 }
 
 /// Marks the process as a child and detaches the thread from its runtime. Called in the child

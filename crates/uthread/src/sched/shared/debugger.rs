@@ -12,6 +12,7 @@ use super::probes;
 use super::remote::Remote;
 use crate::atomic::lock;
 use crate::fiber::{self, FiberRef};
+use crate::forked::PerProcess;
 use crate::root::{Entry, Root, WorkerLayout};
 
 #[used]
@@ -42,7 +43,8 @@ const WORKER_LAYOUT: WorkerLayout = WorkerLayout {
 const _: () = assert!(size_of::<Sleeper>() == 1);
 
 /// What the root refers to.
-static ENTRIES: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+static ENTRIES: PerProcess<Mutex<Vec<Entry>>> =
+    PerProcess::new(Mutex::new(Vec::new()), Mutex::default);
 
 /// Adds a worker of the runtime with this address. Its list of fibers and the part that others
 /// access stay where they are until the worker is [removed](remove).
@@ -54,14 +56,14 @@ pub(in crate::sched) fn add(fibers: &Vec<FiberRef>, runtime: usize, remote: &Rem
         history: ptr::from_ref(&remote.history).addr(),
         remote: ptr::from_ref(remote).addr(),
     };
-    ROOT.change(&mut lock(&ENTRIES), |entries| entries.push(entry));
+    ROOT.change(&mut lock(ENTRIES.get()), |entries| entries.push(entry));
 }
 
 /// Removes a worker.
 pub(in crate::sched) fn remove(fibers: &Vec<FiberRef>) {
     let fibers = ptr::from_ref(fibers).addr();
     let change = |entries: &mut Vec<Entry>| entries.retain(|entry| entry.fibers != fibers);
-    ROOT.change(&mut lock(&ENTRIES), change);
+    ROOT.change(&mut lock(ENTRIES.get()), change);
 }
 
 /// Returns `true` if a tool wants the workers to record what they do.

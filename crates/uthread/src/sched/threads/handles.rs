@@ -12,17 +12,20 @@ use std::thread::JoinHandle;
 
 use crate::atomic::lock;
 use crate::fiber::Control;
+use crate::forked::PerProcess;
 
 /// By the ids of their fibers; bounded by the number of handles and of abandoned fibers. `None` for
 /// a fiber that was abandoned before its thread was kept.
-static KEPT: Mutex<Option<HashMap<NonZeroU64, Option<JoinHandle<()>>>>> = Mutex::new(None);
+static KEPT: PerProcess<Mutex<Option<Kept>>> = PerProcess::new(Mutex::new(None), Mutex::default);
+
+type Kept = HashMap<NonZeroU64, Option<JoinHandle<()>>>;
 
 /// The number of threads. Relaxed: a fiber's handle exists only after its thread was counted.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Keeps the thread of a fiber whose handle does not exist yet.
 pub(in crate::sched) fn keep(fiber: NonZeroU64, thread: JoinHandle<()>) {
-    let mut kept = lock(&KEPT);
+    let mut kept = lock(KEPT.get());
     let kept = kept.get_or_insert_default();
     if kept.remove(&fiber).is_none() {
         COUNT.fetch_add(1, Ordering::Relaxed);
@@ -33,7 +36,7 @@ pub(in crate::sched) fn keep(fiber: NonZeroU64, thread: JoinHandle<()>) {
 /// Keeps no thread for a fiber that is abandoned: it never ends.
 pub(in crate::sched) fn give_up(fiber: NonZeroU64) {
     if take(fiber).is_none() {
-        lock(&KEPT).get_or_insert_default().insert(fiber, None);
+        lock(KEPT.get()).get_or_insert_default().insert(fiber, None);
     }
 }
 
@@ -57,7 +60,7 @@ pub(in crate::sched) fn take_of(fiber: &Control) -> Option<JoinHandle<()>> {
 }
 
 fn take(fiber: NonZeroU64) -> Option<JoinHandle<()>> {
-    let mut kept = lock(&KEPT);
+    let mut kept = lock(KEPT.get());
     let thread = kept.as_mut()?.remove(&fiber)??;
     COUNT.fetch_sub(1, Ordering::Relaxed);
     Some(thread)

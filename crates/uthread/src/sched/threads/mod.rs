@@ -39,6 +39,7 @@ use crate::atomic::lock;
 use crate::driver::native::blocked::Task;
 use crate::driver::native::interrupt::Interruptible;
 use crate::fiber::{Cancelled, FiberRef, Scheduler, Started, wake};
+use crate::forked;
 use crate::pool::Job;
 use crate::stack::sizes::STACK_SIZE_MIN;
 
@@ -197,7 +198,7 @@ impl Threads {
         }
         let (threads, body) = (Arc::clone(self), fiber.clone());
         let body: Job = Box::new(move || threads.run(&body, runtime));
-        match builder.spawn(body) {
+        match forked::spawn(builder, body) {
             Ok(thread) => handles::keep(control.id(), thread),
             Err(error) => {
                 self.remove(control.id(), Departure::Ended);
@@ -301,7 +302,7 @@ impl Threads {
             let builder = thread::Builder::new().name("uthread-cancel".into());
             // Without a thread, the one signal sent above has to suffice.
             let body: Job = Box::new(move || threads.repeat_interrupts());
-            members.repeating = builder.spawn(body).is_ok();
+            members.repeating = forked::spawn(builder, body).is_ok();
         }
     }
 
