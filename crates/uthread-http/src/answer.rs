@@ -38,42 +38,32 @@ impl Shared {
     /// Calls the handler, and answers for it if it panics or takes too long.
     fn call(self: &Arc<Self>, request: Request) -> Response {
         if request.body().is_too_large() {
-            return only(StatusCode::PAYLOAD_TOO_LARGE);
+            return StatusCode::PAYLOAD_TOO_LARGE.into_response();
         }
-        let answered = match self.limits.timeout {
-            None => catch_unwind(AssertUnwindSafe(|| self.handler.call(request))),
+        match self.limits.timeout {
+            None => {
+                catch_unwind(AssertUnwindSafe(|| self.handler.call(request))).unwrap_or_else(failed)
+            }
             Some(limit) => self.answer_within(limit, request),
-        };
-        answered.unwrap_or_else(failed)
+        }
     }
 
     /// Calls the handler in a fiber, which goes on beside if it does not end in time.
     #[inline(never)]
-    fn answer_within(
-        self: &Arc<Self>,
-        limit: Duration,
-        request: Request,
-    ) -> thread::Result<Response> {
+    fn answer_within(self: &Arc<Self>, limit: Duration, request: Request) -> Response {
         if self.overdue.load(Ordering::Relaxed) >= self.limits.overdue_max {
-            return Ok(StatusCode::SERVICE_UNAVAILABLE.into_response());
+            return StatusCode::SERVICE_UNAVAILABLE.into_response();
         }
-        let late = || Ok(StatusCode::GATEWAY_TIMEOUT.into_response());
+        let late = || StatusCode::GATEWAY_TIMEOUT.into_response();
         let (shared, begun) = (Arc::clone(self), Instant::now());
         let call = uthread::spawn(move || {
             // Most calls end then, and so does the handler.
             uthread::timeout(limit, || shared.handler.call(request))
         });
-        match call.join_timeout(limit) {
-            Ok(Ok(Ok(response))) => {
-                let has_failed = response.status() == StatusCode::INTERNAL_SERVER_ERROR;
-                // Whatever the handler has made of calls that ended.
-                let is_late = has_failed && begun.elapsed() >= limit;
-                if is_late { late() } else { Ok(response) }
-            }
-            Ok(Ok(Err(_elapsed))) => late(),
-            // A panic for the error of a call that ended.
-            Ok(Err(payload)) if begun.elapsed() >= limit && !payload.is::<Cancelled>() => late(),
-            Ok(Err(payload)) => Err(payload),
+        let response = match call.join_timeout(limit) {
+            Ok(Ok(Ok(response))) => response,
+            Ok(Ok(Err(_elapsed))) => return late(),
+            Ok(Err(payload)) => failed(payload),
             Err(call) => {
                 if thread::is_cancelled() {
                     call.cancel();
@@ -84,27 +74,24 @@ impl Shared {
                     let _ = call.join();
                     shared.overdue.fetch_sub(1, Ordering::Relaxed);
                 });
-                late()
+                return late();
             }
+        };
+        // Whatever the handler has made of calls that ended, also a panic.
+        let has_failed = response.status() == StatusCode::INTERNAL_SERVER_ERROR;
+        if has_failed && begun.elapsed() >= limit {
+            return late();
         }
+        response
     }
 }
 
-/// Returns a response without a body. Never inlined, as that takes a place on the stack.
-#[cold]
-#[inline(never)]
-fn only(status: StatusCode) -> Response {
-    status.into_response()
-}
-
 /// Returns the response to a request whose handler has panicked.
-#[cold]
-#[inline(never)]
 fn failed(payload: Box<dyn Any + Send>) -> Response {
     if payload.is::<Cancelled>() {
         // The fiber ends, and not only the request.
         resume_unwind(payload);
     }
     // The hook has printed the panic.
-    only(StatusCode::INTERNAL_SERVER_ERROR)
+    StatusCode::INTERNAL_SERVER_ERROR.into_response()
 }

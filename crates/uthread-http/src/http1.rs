@@ -34,7 +34,8 @@ pub(crate) fn serve(connection: Connection) -> io::Result<()> {
         shared: Arc::clone(&connection.shared),
         peer: Arc::clone(&connection.peer),
         link: link.clone(),
-        asked: RefCell::default(),
+        asked: Cell::default(),
+        answered: Cell::default(),
         running: RefCell::default(),
         count: Cell::default(),
         switch: RefCell::default(),
@@ -127,8 +128,10 @@ struct Exchange {
     shared: Arc<Shared>,
     peer: Arc<Peer>,
     link: Link,
-    /// The request without a body that is to be answered, and then the response.
-    asked: RefCell<Option<Asked>>,
+    /// The request without a body that is to be answered.
+    asked: Cell<Option<Request>>,
+    /// The response to it.
+    answered: Cell<Option<Response>>,
     /// The fiber that answers a request with a body.
     running: RefCell<Option<JoinHandle<()>>>,
     /// Number of requests so far.
@@ -137,35 +140,16 @@ struct Exchange {
     switch: RefCell<Option<Box<Speak>>>,
 }
 
-enum Asked {
-    Request(Request),
-    Response(Response),
-}
-
 impl Exchange {
     /// Answers a request without a body, if there is one. Never inlined: what follows has the same
     /// place on the stack.
     #[inline(never)]
     fn answer(&self) -> bool {
-        let asked = self.asked.take();
-        let Some(Asked::Request(request)) = asked else {
-            self.asked.replace(asked);
+        let Some(request) = self.asked.take() else {
             return false;
         };
-        let response = self.shared.answer(request);
-        self.asked.replace(Some(Asked::Response(response)));
+        self.answered.set(Some(self.shared.answer(request)));
         true
-    }
-
-    /// Takes the response to a request without a body, if it is there.
-    fn take_response(&self) -> Option<http::Response<Outgoing>> {
-        match self.asked.take()? {
-            Asked::Response(response) => Some(self.finish(response)),
-            request @ Asked::Request(_) => {
-                self.asked.replace(Some(request));
-                None
-            }
-        }
     }
 
     /// Returns the response as it goes out.
@@ -194,7 +178,7 @@ impl Service<http::Request<Incoming>> for Requests {
         let request = exchange.shared.receive(&exchange.peer, request);
         let shared = Arc::clone(&exchange.shared);
         if request.body().is_complete() {
-            exchange.asked.replace(Some(Asked::Request(request)));
+            exchange.asked.set(Some(request));
             return Answer::Here(Rc::clone(exchange));
         }
         let slot = Arc::new(Mutex::new(Slot::default()));
@@ -249,20 +233,22 @@ impl Future for Answer {
     type Output = Result<http::Response<Outgoing>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let (slot, exchange) = match &*self {
-            Answer::Here(exchange) => {
-                let response = exchange.take_response();
-                return response.map_or(Poll::Pending, |response| Poll::Ready(Ok(response)));
+        let (exchange, response) = match &*self {
+            Answer::Here(exchange) => (exchange, exchange.answered.take()),
+            Answer::OfFiber(slot, exchange) => {
+                let mut slot = lock(slot);
+                let response = slot.response.take();
+                if response.is_some() {
+                    exchange.running.take();
+                    exchange.link.set_polls(false);
+                } else {
+                    slot.waker = Some(context.waker().clone());
+                }
+                (exchange, response)
             }
-            Answer::OfFiber(slot, exchange) => (slot, exchange),
         };
-        let mut slot = lock(slot);
-        let Some(response) = slot.response.take() else {
-            slot.waker = Some(context.waker().clone());
-            return Poll::Pending;
-        };
-        exchange.running.take();
-        exchange.link.set_polls(false);
-        Poll::Ready(Ok(exchange.finish(response)))
+        response.map_or(Poll::Pending, |response| {
+            Poll::Ready(Ok(exchange.finish(response)))
+        })
     }
 }

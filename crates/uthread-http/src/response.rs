@@ -64,6 +64,8 @@ impl IntoResponse for () {
 }
 
 impl IntoResponse for StatusCode {
+    // As a response takes a place on the stack, and most of these are rare.
+    #[inline(never)]
     fn into_response(self) -> Response {
         let mut response = Response::default();
         *response.status_mut() = self;

@@ -199,7 +199,7 @@ impl Router {
 
     fn answer(&self, mut request: Request) -> Response {
         let Ok(found) = self.paths.at(request.uri().path()) else {
-            return not_found();
+            return StatusCode::NOT_FOUND.into_response();
         };
         let handlers = &self.handlers[*found.value];
         let of = |method: &Method| handlers.iter().find(|(known, _)| known == method);
@@ -229,14 +229,6 @@ impl Router {
     }
 }
 
-// Not inlined, as a response takes a place on the stack.
-#[cold]
-#[inline(never)]
-fn not_found() -> Response {
-    StatusCode::NOT_FOUND.into_response()
-}
-
-#[cold]
 #[inline(never)]
 fn not_allowed<'a>(methods: impl Iterator<Item = &'a Method>) -> Response {
     let mut allowed = String::new();

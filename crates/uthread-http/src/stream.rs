@@ -6,7 +6,6 @@
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
-use std::mem;
 use std::net::Shutdown;
 use std::ops::Range;
 use std::pin::Pin;
@@ -14,7 +13,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use hyper::rt::{self, ReadBufCursor};
 use rustix::io::retry_on_intr;
@@ -202,43 +200,18 @@ impl Socket {
         if self.outgoing.is_empty() {
             return Ok(());
         }
-        let mut outgoing = mem::take(&mut self.outgoing);
-        self.send_all(&outgoing)?;
-        outgoing.clear();
-        self.outgoing = outgoing;
-        Ok(())
-    }
-
-    fn send_all(&self, mut bytes: &[u8]) -> io::Result<()> {
-        let mut transport = &self.transport;
-        while !bytes.is_empty() {
-            match transport.write(bytes) {
-                Ok(count) => bytes = &bytes[count..],
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
-                Err(_) => self.await_room()?,
-            }
-        }
-        while let Err(error) = transport.flush() {
-            if error.kind() != io::ErrorKind::WouldBlock {
-                return Err(error);
-            }
-            self.await_room()?;
-        }
-        Ok(())
-    }
-
-    /// Waits until the socket takes more bytes, after a call that has not.
-    fn await_room(&self) -> io::Result<()> {
-        let link = self.transport.link();
-        let stream = link.stream();
-        if !link.polls() {
+        let (mut transport, link) = (&self.transport, self.transport.link());
+        let polls = link.polls();
+        link.set_polls(false);
+        let sent = transport.write_all(&self.outgoing);
+        let sent = sent.and_then(|()| transport.flush());
+        link.set_polls(polls);
+        self.outgoing.clear();
+        sent.map_err(|error| match error.kind() {
             // The timeout of the socket.
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        uthread::select! {
-            writable(stream) -> ready => ready,
-            default(stream.write_timeout()?.unwrap_or(Duration::MAX)) => Err(io::ErrorKind::TimedOut.into()),
-        }
+            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+            _ => error,
+        })
     }
 
     /// Receives what has arrived, if there is anything.
