@@ -51,11 +51,10 @@ pub(crate) fn spawn(
     }
     STARTING.fetch_add(1, Ordering::Relaxed);
     let starting = Starting;
-    let body: Box<dyn FnOnce() + Send> = Box::new(move || {
+    builder.spawn(move || {
         drop(starting);
         body();
-    });
-    builder.spawn(body)
+    })
 }
 
 /// Waits until the threads have started that are about to. Called by a thread that forks.
