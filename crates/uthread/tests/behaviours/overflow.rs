@@ -15,7 +15,7 @@ use crate::harness::place::Place;
 use crate::harness::{Gap, IN_FIBERS, ON_SEVERAL_WORKERS, OUTSIDE, OWN_THREAD, behaviours, lacks};
 use crate::support::eventually;
 use crate::support::memory::{resident, status, use_stack};
-use uthread::thread::Builder;
+use uthread::thread::{Builder, on_shared_stack};
 use uthread::{Runtime, spawn, yield_now};
 
 const ON_OWN_STACKS: &[Gap] = &[
@@ -39,6 +39,7 @@ behaviours![
             an_overflow_names_the_fiber_its_spawn_site_and_the_size,
             a_fiber_without_a_name_is_reported_too,
             an_overflow_of_a_larger_stack_is_reported_with_its_size,
+            an_overflow_of_a_shared_stack_names_the_fiber_on_it,
             a_bad_address_elsewhere_ends_the_process,
             memory_of_a_larger_stack_is_given_back
         ]
@@ -138,6 +139,19 @@ fn an_overflow_of_a_larger_stack_is_reported_with_its_size(place: Place) {
     assert!(text.contains("'larger'"), "{text}");
     // With its guard, as everywhere.
     assert!(text.contains("4112 KiB"), "{text}");
+}
+
+fn an_overflow_of_a_shared_stack_names_the_fiber_on_it(place: Place) {
+    let Some(output) = child() else {
+        return on_stacks_of(place, 256 * 1024).run(|| {
+            let deep = Builder::new().name("deep one".into());
+            let deep = deep.spawn(|| on_shared_stack(|| (yield_now(), use_stack(usize::MAX))));
+            drop(deep.unwrap().join());
+        });
+    };
+    let text = report(&output);
+    assert!(text.contains("'deep one'"), "{text}");
+    assert!(text.contains("256 KiB"), "{text}");
 }
 
 fn each_worker_and_each_fiber_is_watched(place: Place) {

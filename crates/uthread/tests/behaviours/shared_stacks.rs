@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::hint::black_box;
-use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,13 +39,7 @@ behaviours![
             waiting_fibers_keep_no_memory_of_a_call
         ]
     ),
-    (
-        ON_WORKERS,
-        [
-            an_overflow_in_a_call_names_the_fiber,
-            a_program_may_end_in_a_call
-        ]
-    ),
+    (ON_WORKERS, [a_program_may_end_in_a_call]),
 ];
 
 /// Returns an address on the stack of the caller.
@@ -177,22 +170,6 @@ fn waiting_fibers_keep_no_memory_of_a_call(place: Place) {
             });
         });
     });
-}
-
-fn an_overflow_in_a_call_names_the_fiber(place: Place) {
-    let Some(output) = child() else {
-        place.run(|| {
-            let deep = Builder::new().name("deep one".into());
-            let deep = deep.spawn(|| on_shared_stack(|| (yield_now(), use_stack(usize::MAX))));
-            drop(deep.unwrap().join());
-        });
-        return;
-    };
-    const SIGABRT: i32 = 6;
-    assert_eq!(output.status.signal(), Some(SIGABRT), "{output:?}");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("stack overflow in fiber"), "{text}");
-    assert!(text.contains("'deep one'"), "{text}");
 }
 
 /// Fibers that a runtime leaves behind keep their stacks.
