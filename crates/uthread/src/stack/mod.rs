@@ -77,9 +77,9 @@ impl Stack {
         self.base = base;
     }
 
-    /// Calls `action` on the stack. The caller knows that nothing else is on it.
+    /// Calls `action` on the stack.
     #[inline]
-    pub(crate) fn call<R>(&self, action: impl FnOnce() -> R) -> R {
+    pub(crate) fn call<R>(&mut self, action: impl FnOnce() -> R) -> R {
         corosensei::on_stack(self, action)
     }
 
@@ -136,18 +136,6 @@ impl Extent {
 // guard at `limit` before handing the stack out, align it, and leave at least
 // `pool::STACK_SIZE_MIN` bytes above the guard.
 unsafe impl corosensei::stack::Stack for Stack {
-    fn base(&self) -> StackPointer {
-        self.base
-    }
-
-    fn limit(&self) -> StackPointer {
-        self.limit
-    }
-}
-
-#[allow(unsafe_code, reason = "a stack that is lent for a call")]
-// SAFETY: as above.
-unsafe impl corosensei::stack::Stack for &Stack {
     fn base(&self) -> StackPointer {
         self.base
     }

@@ -7,8 +7,8 @@ use crate::stack::{Extent, Stack};
 /// Calls `action` on a stack of the worker, if the caller is a fiber, and there is one.
 #[inline]
 pub(crate) fn call<R>(action: impl FnOnce() -> R) -> R {
-    let lent = Lent::take();
-    match lent.as_ref().and_then(|lent| lent.stack.as_ref()) {
+    let mut lent = Lent::take();
+    match lent.as_mut().and_then(|lent| lent.stack.as_mut()) {
         Some(stack) => stack.call(action),
         None => action(),
     }

@@ -12,22 +12,18 @@ use super::io::Io;
 use super::panics::Panics;
 use super::queues::Queues;
 use super::runner_store::RunnerStore;
-use super::shared_stacks::SharedStacks;
 use crate::fiber::{
     Cancelled, Destination, Destinations, Fiber, FiberRef, Finish, Identity, Kept, Payload, Runner,
     Scheduler, Started,
 };
 use crate::sched::reactor::Reactor;
 use crate::sched::shared::shortage::Refused;
-use crate::stack::Stack;
-use crate::stack::pool::Pool;
 use crate::tls::record::Record;
 
 pub(super) struct Fibers {
     /// The references of the fibers that start here to their scheduler.
     destinations: Destinations,
     runners: RunnerStore,
-    stacks: SharedStacks,
 }
 
 impl Fibers {
@@ -36,7 +32,6 @@ impl Fibers {
         Fibers {
             destinations: Destinations::new(remote),
             runners: RunnerStore::new(Arc::clone(&queues.shared)),
-            stacks: SharedStacks::default(),
         }
     }
 
@@ -259,24 +254,9 @@ impl Fibers {
         self.destinations.lend(record);
     }
 
-    /// Takes a stack for a call of a fiber, unless the fiber's own is larger, or there is no memory.
-    pub(super) fn take_stack(&self, fiber: Started, pool: &Pool) -> Option<Stack> {
-        if pool.is_ordinary(fiber.control().extent()) {
-            self.stacks.take(pool)
-        } else {
-            None
-        }
-    }
-
-    /// Takes back a stack after a call.
-    pub(super) fn give_stack(&self, stack: Stack, pool: &Pool) {
-        self.stacks.give(stack, pool);
-    }
-
     /// Gives away all that was kept for other fibers, as the worker ends.
-    pub(super) fn leave(&self, pool: &Pool) {
+    pub(super) fn leave(&self) {
         self.runners.give_all();
-        self.stacks.give_all(pool);
         self.destinations.drop_kept();
     }
 }

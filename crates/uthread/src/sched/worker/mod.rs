@@ -82,6 +82,7 @@ use self::panics::Panics;
 use self::probes::Probes;
 use self::queues::Queues;
 use self::queues::pick::Starter;
+use self::shared_stacks::SharedStacks;
 use self::sharing::Sharing;
 use self::shutdown::Ending;
 use self::sleep::Sleep;
@@ -102,6 +103,7 @@ pub(crate) struct Worker {
     /// If code of the program is called at each switch. Never set together with the field above.
     context: Option<Arc<dyn AnyContext>>,
     fibers: Fibers,
+    shared_stacks: SharedStacks,
     sleep: Sleep,
     ending: Ending,
     neighbors: Neighbors,
@@ -151,6 +153,7 @@ impl Worker {
             tls,
             context,
             fibers,
+            shared_stacks: SharedStacks::default(),
             sleep: Sleep::default(),
             ending: Ending::default(),
             neighbors: Neighbors::default(),
@@ -198,12 +201,14 @@ impl Worker {
 
     /// Takes a stack for a call of a fiber, unless the fiber's own is larger, or there is no memory.
     pub(super) fn take_stack(&self, fiber: Started) -> Option<Stack> {
-        self.fibers.take_stack(fiber, &self.queues.shared.stacks)
+        let pool = &self.queues.shared.stacks;
+        let is_ordinary = pool.is_ordinary(fiber.control().extent());
+        is_ordinary.then(|| self.shared_stacks.take(pool)).flatten()
     }
 
     /// Takes back a stack after a call.
     pub(super) fn give_stack(&self, stack: Stack) {
-        self.fibers.give_stack(stack, &self.queues.shared.stacks);
+        self.shared_stacks.give(stack, &self.queues.shared.stacks);
     }
 
     /// Returns the worker's resources at its end.
@@ -212,7 +217,8 @@ impl Worker {
         self.queues.remote.ready.take_back();
         self.queues.remote.set_waker(None);
         self.queues.remote.inbox().close();
-        self.fibers.leave(&self.queues.shared.stacks);
+        self.fibers.leave();
+        self.shared_stacks.give_all(&self.queues.shared.stacks);
         if let Some(stack) = self.queues.shared.shortage.remove() {
             self.queues.shared.stacks.give_larger(stack);
         }
