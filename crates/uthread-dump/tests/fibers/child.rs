@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::net::SocketAddr;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::sys::stat::Mode;
@@ -32,15 +32,21 @@ pub(crate) const BUSY: u64 = 200;
 
 /// Runs fibers that are suspended again and again, in two functions by turns.
 pub(crate) fn turn_all_the_time() {
+    static STARTED: AtomicU64 = AtomicU64::new(0);
     for index in 0..BUSY {
         let builder = uthread::thread::Builder::new().name("busy".to_owned());
         let turn = move || {
+            STARTED.fetch_add(1, Ordering::SeqCst);
             loop {
                 turn_left(index % 7);
                 turn_right(index % 5);
             }
         };
         drop(builder.spawn(turn).unwrap());
+    }
+    // A fiber that has not started has no frames to show.
+    while STARTED.load(Ordering::SeqCst) < BUSY {
+        uthread::sleep(Duration::from_millis(1));
     }
     println!("all are spawned");
     uthread::thread::park();
