@@ -1,6 +1,7 @@
 //! The folder of files that the servers serve.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -22,7 +23,9 @@ impl Files {
     /// Writes a file for each size.
     pub(crate) fn create(sizes: &[Size]) -> Result<Files> {
         let mut builder = tempfile::Builder::new();
-        let folder = builder.prefix("uthread-bench-files-").tempdir();
+        builder.prefix("uthread-bench-files-");
+        // Servers that are started by root read the files as `nobody`.
+        let folder = builder.permissions(Permissions::from_mode(0o755)).tempdir();
         let folder = folder.context("make a folder")?;
         for &(name, bytes) in sizes {
             // Neither constant nor compressible at a glance, so that no layer can take a short cut.

@@ -39,8 +39,10 @@ const FROM_REGISTRY: [(&str, &str); 2] = [
 ];
 
 /// Packages of Debian: the program, its package, and the option that prints its version.
-const INSTALLED: [(&str, &str, &str); 3] = [
+const INSTALLED: [(&str, &str, &str); 5] = [
     ("nginx", "nginx-light", "-v"),
+    ("apache2", "apache2-bin", "-v"),
+    ("node", "nodejs", "--version"),
     ("haproxy", "haproxy", "-v"),
     ("fio", "fio", "--version"),
 ];

@@ -31,7 +31,10 @@ const OURS: [(&str, Driver, &[&str]); 3] = [
     ("uthread epoll", Driver::Epoll, &["--driver", "epoll"]),
     ("uthread threads", Driver::Threads, &["--driver", "threads"]),
 ];
-const PEERS: [&str; 2] = ["nginx", "static-web-server"];
+const PEERS: [&str; 4] = ["nginx", "apache2", "node", "static-web-server"];
+/// Peers that have no response without a file.
+const WITHOUT_FIXED: [&str; 2] = ["apache2", "static-web-server"];
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -66,6 +69,8 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
         let program = program?;
         Some(match &*program.name {
             "nginx" => HttpServer::Nginx(program.path),
+            "apache2" => HttpServer::Apache(program.path),
+            "node" => HttpServer::Node(program.path),
             _ => HttpServer::StaticWebServer(program.path),
         })
     }));
@@ -76,7 +81,7 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
     let (panels, cases): (Vec<Panel>, Vec<Vec<Case>>) = panels().into_iter().unzip();
     let plan = plan("http", notes, subjects, panels);
     let fixed_panel = cases.len() - 1;
-    let without_fixed = plan.subject("static-web-server");
+    let without_fixed = WITHOUT_FIXED.map(|name| plan.subject(name));
     let (seconds, quiet_wait) = (measuring.seconds, measuring.quiet_wait());
     let measure = move |cell: Cell| {
         let Case {
@@ -101,10 +106,9 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
         Ok(measured.taken())
     };
     let study = Study::new(plan, seconds as f64 + AROUND_SECONDS, measure);
-    Ok(
-        study
-            .where_it(move |panel, subject| panel != fixed_panel || Some(subject) != without_fixed),
-    )
+    Ok(study.where_it(move |panel, subject| {
+        panel != fixed_panel || !without_fixed.contains(&Some(subject))
+    }))
 }
 
 /// Returns the panels with the cases of their points; the last is the fixed response.
