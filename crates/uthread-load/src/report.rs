@@ -97,6 +97,8 @@ pub struct Percentiles {
     pub p999: f64,
     /// 99.99th percentile.
     pub p9999: f64,
+    /// 99.999th percentile.
+    pub p99999: f64,
     /// Maximum.
     pub max: f64,
 }
@@ -248,6 +250,7 @@ fn percentiles(histogram: &Histogram<u64>) -> Option<Percentiles> {
         p99: at(0.99),
         p999: at(0.999),
         p9999: at(0.9999),
+        p99999: at(0.99999),
         max: histogram.max() as f64 / 1e3,
     })
 }
@@ -337,6 +340,7 @@ impl Report {
             ("p99", latency.p99),
             ("p99.9", latency.p999),
             ("p99.99", latency.p9999),
+            ("p99.999", latency.p99999),
             ("max", latency.max),
         ];
         write!(formatter, "  latency since {from}:")?;
@@ -442,7 +446,7 @@ mod tests {
             (Some(0.5), Some(0.1))
         );
         let latency = report.latency_us.unwrap();
-        assert!((latency.p50 - 100.0).abs() < 0.2 && latency.max >= latency.p9999);
+        assert!((latency.p50 - 100.0).abs() < 0.2 && latency.max >= latency.p99999);
         assert_eq!(report.saturated, []);
     }
 
@@ -479,7 +483,7 @@ mod tests {
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["errors"][0]["kind"], "reset");
         assert_eq!(json["saturated"][0], "busy");
-        assert!(json["latency_us"]["p9999"].is_f64());
+        assert!(json["latency_us"]["p99999"].is_f64());
         assert_eq!(serde_json::from_value::<Report>(json).unwrap(), report);
     }
 

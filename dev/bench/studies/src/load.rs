@@ -242,7 +242,7 @@ mod tests {
     fn failed_requests_fail_the_study() {
         let json = r#"{ "target": "", "connections": 10, "connected": 1, "workers": 1, "driver": "uring", "pipelining": 1,
             "rate": null, "seconds": 1.0, "interrupted": false, "answered": 3, "measured": 300, "per_second": 2.0,
-            "latency_us": { "mean": 1, "p50": 2, "p90": 3, "p99": 4, "p999": 5, "p9999": 6, "max": 7 },
+            "latency_us": { "mean": 1, "p50": 2, "p90": 3, "p99": 4, "p999": 5, "p9999": 6, "p99999": 7, "max": 8 },
             "most_served": 40, "least_served": 20, "fairness": 2.0, "unanswered": 0, "reconnects": 0, "errors": [],
             "cpu_share": 0.2, "cpu_wait_share": 0.0, "late_us": null, "saturated": ["busy"] }"#;
         let parse = |from: &str, to: &str| -> Report {
