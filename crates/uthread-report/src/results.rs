@@ -286,6 +286,9 @@ impl Panel {
         let (axis, label) = (&self.axis, &self.points[point].label);
         match (axis.strip_suffix('s'), &**label) {
             _ if axis.is_empty() => label.clone(),
+            (Some(one), "1") if one.ends_with("ie") => {
+                format!("{label} {}y", &one[..one.len() - 2])
+            }
             (Some(one), "1") => format!("{label} {one}"),
             (None, _) if !axis.starts_with("of ") && axis != "at a time" => {
                 format!("{axis} {label}")
@@ -467,6 +470,7 @@ pub(crate) mod tests {
         };
         check("connections", Point::number(1.0), "1 connection");
         check("connections", Point::number(1e4), "10,000 connections");
+        check("capabilities", Point::number(1.0), "1 capability");
         check("queue depth", Point::number(32.0), "queue depth 32");
         check("of capacity", Point::name("20 %"), "20 % of capacity");
         check("at a time", Point::number(16.0), "16 at a time");
