@@ -27,6 +27,8 @@ pub(super) struct Axis {
     pub(super) is_log: bool,
     range: Range<f64>,
     ticks: Vec<f64>,
+    /// The words at the ticks; empty for their numbers.
+    labels: Vec<String>,
     /// The share of its length that is kept free at both ends, so that marks do not touch them.
     margin: f64,
     /// The share of its length on which a point has room for the whiskers of all lines.
@@ -58,10 +60,23 @@ impl Axis {
             is_log: false,
             range,
             ticks,
+            labels: Vec::new(),
             margin,
             room: 0.0,
             aside: (0.0, 1),
         }
+    }
+
+    /// Returns the axis with these words at its ticks.
+    pub(super) fn labelled(self, labels: Vec<String>) -> Axis {
+        Axis { labels, ..self }
+    }
+
+    /// Returns the words at a tick.
+    pub(super) fn label(&self, tick: f64) -> String {
+        let index = self.ticks.iter().position(|known| *known == tick);
+        let label = index.and_then(|index| self.labels.get(index));
+        label.cloned().unwrap_or_else(|| short(tick))
     }
 
     /// Returns the axis for the line with this index among so many, whose whiskers at each point

@@ -6,11 +6,11 @@
 use maud::{Markup, html};
 use plotters::prelude::*;
 
-use super::axis::Axis;
+use super::axis::{Axis, short};
 use super::looks::{DIM, Look, Looks, hex};
 use super::picture::{Axes, Chart, Drawn, Line, Names, Picture, SMALL, WHOLE, draw_line};
 use crate::measure::stats::{Ratio, Summary};
-use crate::results::{Limit, Panel, Subject, significant};
+use crate::results::{Limit, Panel, Point, Subject, grouped, significant};
 
 /// Maximum number of lines in one chart; beyond it, small charts show each beside the first.
 const LINES_MAX: usize = 6;
@@ -51,24 +51,13 @@ pub(super) fn draw(
     subjects: &[Subject],
     looks: &Looks,
 ) -> Option<Charts> {
-    let series = |of: &[usize], figure: &dyn Fn(usize, usize) -> Option<Summary>| {
-        let series = of.iter().map(|&index| Series {
-            name: &subjects[index].name,
-            look: looks.of_subject(&subjects[index].name),
-            figures: (0..panel.points.len())
-                .map(|point| figure(point, index))
-                .collect(),
-        });
-        series.collect::<Vec<_>>()
-    };
     let present = (0..subjects.len()).filter(|index| panel.takes_part(*index));
     let present: Vec<usize> = present.collect();
-    let figures = series(&present, &|point, index| {
+    let figures = series(panel, subjects, looks, &present, |point, index| {
         panel.summary(point, index, metric)
     });
     figures.iter().find_map(|series| series.known().next())?;
-    let values: Option<Vec<f64>> = panel.points.iter().map(|point| point.value).collect();
-    let Some(values) = values.filter(|values| values.len() > 1) else {
+    let Some(values) = values(panel).filter(|values| values.len() > 1) else {
         return Some(Charts {
             figures: bars(panel, &figures),
             ratios: None,
@@ -78,7 +67,7 @@ pub(super) fn draw(
     let limits = panel.limits.iter().filter(|limit| limit.metric == metric);
     let limits: Vec<Rule> = limits.map(Rule::from).collect();
     let others: Vec<usize> = present.into_iter().filter(|&index| index > 0).collect();
-    let ratios = series(&others, &|point, index| {
+    let ratios = series(panel, subjects, looks, &others, |point, index| {
         panel.ratio(point, metric, (index, 0)).map(Summary::from)
     });
     let one = [Rule {
@@ -87,13 +76,52 @@ pub(super) fn draw(
     }];
     let has_ratios = ratios.iter().any(|series| series.known().next().is_some());
     Some(Charts {
-        figures: picture(panel, &figures, &limits, &values).draw(),
-        ratios: has_ratios.then(|| picture(panel, &ratios, &one, &values).draw()),
+        figures: picture(panel, &figures, &limits, &values, Names::AtEnds).draw(),
+        ratios: has_ratios.then(|| picture(panel, &ratios, &one, &values, Names::AtEnds).draw()),
         each: match figures.len() {
             ..=LINES_MAX => Vec::new(),
             _ => each(panel, &figures, &values),
         },
     })
+}
+
+/// Draws the first metric of a panel by percentile. The names are below, as the labels need the
+/// width.
+pub(super) fn draw_percentiles(
+    panel: &Panel,
+    subjects: &[Subject],
+    looks: &Looks,
+) -> Option<Markup> {
+    let present = (0..subjects.len()).filter(|index| panel.takes_part(*index));
+    let present: Vec<usize> = present.collect();
+    let figures = series(panel, subjects, looks, &present, |point, index| {
+        panel.summary(point, index, 0)
+    });
+    let picture = picture(panel, &figures, &[], &values(panel)?, Names::Listed).draw();
+    Some(picture)
+}
+
+/// Returns the series of these subjects; `figure`: that of a point and a subject.
+fn series<'a>(
+    panel: &Panel,
+    subjects: &'a [Subject],
+    looks: &Looks,
+    of: &[usize],
+    figure: impl Fn(usize, usize) -> Option<Summary>,
+) -> Vec<Series<'a>> {
+    let series = of.iter().map(|&index| Series {
+        name: &subjects[index].name,
+        look: looks.of_subject(&subjects[index].name),
+        figures: (0..panel.points.len())
+            .map(|point| figure(point, index))
+            .collect(),
+    });
+    series.collect()
+}
+
+/// Returns the positions of the points, or `None` if they are names.
+fn values(panel: &Panel) -> Option<Vec<f64>> {
+    panel.points.iter().map(|point| point.value).collect()
 }
 
 /// Draws each series beside the first one, all on the same axes.
@@ -135,9 +163,15 @@ fn axes(panel: &Panel, series: &[Series<'_>], rules: &[Rule], values: &[f64]) ->
     all.extend(rules.iter().flat_map(|rule| &rule.figures));
     Axes {
         below: format!("{}{scale}", panel.axis),
-        x,
+        x: x.labelled(panel.points.iter().map(tick_label).collect()),
         y: Axis::of_figures(&medians(series), &all),
     }
+}
+
+/// Returns the words at the tick of a point: its label, which is shortened if it is its number.
+fn tick_label(point: &Point) -> String {
+    let number = point.value.filter(|value| point.label == grouped(*value));
+    number.map_or_else(|| point.label.clone(), short)
 }
 
 fn picture<'a>(
@@ -145,6 +179,7 @@ fn picture<'a>(
     series: &'a [Series<'a>],
     rules: &'a [Rule],
     values: &'a [f64],
+    names: Names,
 ) -> Picture<'a> {
     let lines = series
         .iter()
@@ -157,7 +192,7 @@ fn picture<'a>(
         size: WHOLE,
         axes: axes(panel, series, rules, values),
         lines,
-        names: Names::AtEnds,
+        names,
     }
 }
 
@@ -276,5 +311,23 @@ fn bars(panel: &Panel, series: &[Series<'_>]) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_that_is_no_plain_number_keeps_its_label() {
+        let point = |label: &str, value| Point {
+            label: label.to_owned(),
+            value: Some(value),
+        };
+        let points = vec![point("5 %", 5.0), Point::number(15e3), point("99.9", 3e4)];
+        let values: Vec<f64> = points.iter().filter_map(|point| point.value).collect();
+        let axes = axes(&Panel::new("", "", points, Vec::new()), &[], &[], &values);
+        let labels = [5.0, 15e3, 3e4, 7.0].map(|tick| axes.x.label(tick));
+        assert_eq!(labels, ["5 %", "15k", "99.9", "7"]);
     }
 }

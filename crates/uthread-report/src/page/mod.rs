@@ -6,6 +6,7 @@
 mod axis;
 mod chart;
 mod looks;
+mod percentiles;
 mod picture;
 mod plot;
 mod table;
@@ -219,12 +220,35 @@ fn draw_panel(study: &Study, index: usize, panel: &Panel, looks: &Looks) -> Mark
                     (draw_charts(study, &panel.metrics[metric], charts))
                 }
             }
+            (draw_percentiles(study, panel, looks))
             details {
                 summary { "All figures" }
                 p .d { (ALL_FIGURES) }
                 (table::draw(panel, &study.subjects))
             }
             @if !absent.is_empty() { p .d { "Not measured here: " (absent.join(", ")) "." } }
+        }
+    }
+}
+
+/// Lays out the percentiles of each point that has enough of them.
+fn draw_percentiles(study: &Study, panel: &Panel, looks: &Looks) -> Markup {
+    let points = 0..panel.points.len();
+    let of_points = points.filter_map(|point| percentiles::of_point(panel, point));
+    let of_points: Vec<Panel> = of_points.collect();
+    html! {
+        @if !of_points.is_empty() {
+            details {
+                summary { "Response times by percentile" }
+                div .charts {
+                    @for panel in &of_points {
+                        figure .percentiles {
+                            figcaption { (panel.title) (table::metric_head(&panel.metrics[0])) }
+                            (chart::draw_percentiles(panel, &study.subjects, looks).unwrap_or_default())
+                        }
+                    }
+                }
+            }
         }
     }
 }

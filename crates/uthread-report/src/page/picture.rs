@@ -12,7 +12,7 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::axis::{Axis, short};
+use super::axis::Axis;
 use super::looks::{DIM, GRID, INK, Look};
 
 pub(super) type Drawing<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -104,7 +104,7 @@ impl Picture<'_> {
 
     fn try_draw(&self) -> Drawn<Markup> {
         let Size { width, height } = self.size();
-        let axes = self.layer(&self.axes.x, |chart| mesh(chart, &self.axes.below))?;
+        let axes = self.layer(&self.axes.x, |chart| mesh(chart, &self.axes))?;
         let mut groups = Vec::new();
         for (index, line) in self.lines.iter().enumerate().rev() {
             let drawn = self.layer(&self.axis_of(index), &line.draw)?;
@@ -288,7 +288,7 @@ fn text(colour: &'static RGBColor, hpos: HPos, is_bold: bool) -> TextStyle<'stat
     style.pos(Pos::new(hpos, VPos::Center))
 }
 
-fn mesh(chart: &mut Chart<'_>, below: &str) -> Drawn {
+fn mesh(chart: &mut Chart<'_>, axes: &Axes) -> Drawn {
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -297,9 +297,9 @@ fn mesh(chart: &mut Chart<'_>, below: &str) -> Drawn {
         .axis_style(DIM)
         .label_style(text(DIM, HPos::Center, false))
         .axis_desc_style(text(INK, HPos::Center, false))
-        .x_desc(below)
-        .x_label_formatter(&|at| short(*at))
-        .y_label_formatter(&|at| short(*at))
+        .x_desc(&axes.below)
+        .x_label_formatter(&|at| axes.x.label(*at))
+        .y_label_formatter(&|at| axes.y.label(*at))
         .draw()?;
     Ok(())
 }

@@ -78,6 +78,7 @@ fn the_committed_report_is_drawn() {
                 .filter(move |figure| figure.attribute("class") == Some(class))
         };
         assert!(of_class("ratios").count() > 20 && of_class("each").count() > 10);
+        assert!(of_class("percentiles").count() > 20);
         let has_drawing = |figure: &Node<'_, '_>| {
             let mut names = figure.children().map(|child| child.tag_name().name());
             names.any(|name| name == "svg" || name == "div")

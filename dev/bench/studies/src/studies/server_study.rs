@@ -33,6 +33,8 @@ pub(super) const PEERS: [&str; 7] = ["tokio", "go", "monoio", "compio", "may", "
 /// Time to start a server, to connect, and to wait for a quiet machine.
 pub(super) const AROUND_SECONDS: f64 = 1.0;
 pub(super) const MIB: f64 = 1024.0 * 1024.0;
+/// Number of answers of a measurement of which ten exceed this percentile.
+const ANSWERS_FOR_P99999: u64 = 1_000_000;
 
 /// Returns the metrics of a server under load, each for one answer or for the whole server.
 pub(super) fn metrics() -> Vec<Metric> {
@@ -49,6 +51,8 @@ pub(super) fn metrics() -> Vec<Metric> {
         us("p99").drawn(),
         us("p99.9"),
         us("p99.99"),
+        us("p99.999"),
+        us("max"),
         Metric::new("fairness", "times", Better::Less).drawn(),
         Metric::new("memory", "MiB", Better::Less),
         Metric::new("system calls", "per answer", Better::Less),
@@ -99,6 +103,12 @@ impl Measured {
             latency.p99,
             latency.p999,
             latency.p9999,
+            if report.measured < ANSWERS_FOR_P99999 {
+                f64::NAN
+            } else {
+                latency.p99999
+            },
+            latency.max,
             fairness(report),
             self.memory[1].rss as f64 / MIB,
             self.system_calls,
