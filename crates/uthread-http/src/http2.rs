@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
 use hyper::rt::Executor;
@@ -23,6 +24,9 @@ use crate::stream::Stream;
 
 /// Streams of a connection at once, as browsers and other servers have it.
 const STREAMS_MAX: u32 = 100;
+
+/// How long the responses of new streams are gathered.
+const GATHER_TIME_MAX: Duration = Duration::from_micros(100);
 
 /// Fibers of a connection at once: those of its streams, and of streams that the client has reset.
 const FIBERS_MAX: usize = 2 * STREAMS_MAX as usize;
@@ -47,10 +51,18 @@ pub(crate) fn serve(connection: Connection) -> io::Result<()> {
         connection.begin_poll();
         let waker = &connection.peer.waker;
         let mut context = Context::from_waker(waker);
-        match on_shared_stack(|| served.as_mut().poll(&mut context)) {
+        let polled = on_shared_stack(|| served.as_mut().poll(&mut context));
+        connection.socket.borrow_mut().send()?;
+        match polled {
             Poll::Ready(result) => return result.map_err(io::Error::other),
             Poll::Pending => {}
         }
+        streams.let_begin();
+        if connection.has_rung() {
+            streams.reap();
+            continue;
+        }
+        connection.socket.borrow_mut().shrink();
         let mut ends = connection.shared.is_draining();
         if is_ending || !ends {
             streams.reap();
@@ -80,11 +92,22 @@ struct Fibers {
     set: Mutex<JoinSet<()>>,
     /// Number of those that do not wait for the client.
     running: AtomicUsize,
+    /// Number of those that have not begun.
+    new: AtomicUsize,
 }
 
 impl Streams {
     fn set(&self) -> MutexGuard<'_, JoinSet<()>> {
         self.0.set.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets those that are new begin, and others go on. What they answer meanwhile goes out together.
+    fn let_begin(&self) {
+        let begin = Instant::now();
+        uthread::yield_now();
+        while self.0.new.load(Ordering::Relaxed) > 0 && begin.elapsed() < GATHER_TIME_MAX {
+            uthread::yield_now();
+        }
     }
 
     /// Forgets those that have ended. If the client resets streams faster than their handlers end, it
@@ -100,11 +123,13 @@ impl Streams {
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
     fn execute(&self, future: F) {
-        let running = Arc::clone(&self.0);
+        let fibers = Arc::clone(&self.0);
+        let new = Count::up(&fibers, |fibers| &fibers.new);
         self.set().spawn(move || {
+            drop(new);
             let mut future = pin!(future);
             let polled = poll_fn(|context| {
-                let _running = Count::up(&running.running);
+                let _running = Count::up(&fibers, |fibers| &fibers.running);
                 future.as_mut().poll(context)
             });
             uthread::block_on(polled);
@@ -112,18 +137,23 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
     }
 }
 
-struct Count<'a>(&'a AtomicUsize);
+/// One of those that are counted.
+struct Count {
+    fibers: Arc<Fibers>,
+    of: fn(&Fibers) -> &AtomicUsize,
+}
 
-impl Count<'_> {
-    fn up(count: &AtomicUsize) -> Count<'_> {
-        count.fetch_add(1, Ordering::Relaxed);
-        Count(count)
+impl Count {
+    fn up(fibers: &Arc<Fibers>, of: fn(&Fibers) -> &AtomicUsize) -> Count {
+        of(fibers).fetch_add(1, Ordering::Relaxed);
+        let fibers = Arc::clone(fibers);
+        Count { fibers, of }
     }
 }
 
-impl Drop for Count<'_> {
+impl Drop for Count {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        (self.of)(&self.fibers).fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -1,8 +1,8 @@
 //! The socket, with TLS or without, as hyper reads and writes it.
 //!
 //! A poll may wait as long as nothing else happens on the connection, and must not while the
-//! connection has several things to wait for: then it [polls](Link::set_polls). A short response is
-//! sent after the poll, so that the fiber does not wait on the stack that connections share.
+//! connection has several things to wait for: then it [polls](Link::set_polls). What a poll writes is
+//! sent after it, all at once, and the fiber does not wait on the stack that connections share.
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
@@ -30,6 +30,9 @@ const BODY_BYTES: usize = 16 << 10;
 /// Bytes that are sent after a poll. Most responses are shorter, and a connection keeps room for its
 /// longest.
 const OUTGOING_BYTES_MAX: usize = 4 << 10;
+
+/// The same where a poll may have the responses to many requests.
+const OUTGOING_OF_MANY_BYTES_MAX: usize = 32 << 10;
 
 /// The stream of the socket, whose calls wait or fail with `WouldBlock`.
 #[derive(Debug, Clone)]
@@ -149,8 +152,11 @@ pub(crate) struct Socket {
     received: Box<[u8]>,
     /// The bytes of it that hyper has not taken.
     left: Range<usize>,
-    /// To be sent after the poll.
+    /// To be sent after the poll, but for the first bytes, which have been.
     outgoing: Vec<u8>,
+    sent: usize,
+    /// Set until all that was written has left.
+    has_outgoing: bool,
     has_ended: bool,
     pub(crate) wants_read: bool,
     pub(crate) wants_write: bool,
@@ -163,6 +169,8 @@ impl Socket {
             received: Box::new([0; RECEIVED_BYTES]),
             left: 0..0,
             outgoing: Vec::new(),
+            sent: 0,
+            has_outgoing: false,
             has_ended: false,
             wants_read: false,
             wants_write: false,
@@ -195,23 +203,47 @@ impl Socket {
         &self.received[self.left.clone()]
     }
 
-    /// Sends what a poll has left, and waits for it.
+    /// Sends what a poll has left. If the link polls, sends what is possible now, and the rest is
+    /// wanted to be written.
     pub(crate) fn send(&mut self) -> io::Result<()> {
-        if self.outgoing.is_empty() {
+        if !self.has_outgoing {
             return Ok(());
         }
-        let (mut transport, link) = (&self.transport, self.transport.link());
-        let polls = link.polls();
-        link.set_polls(false);
-        let sent = transport.write_all(&self.outgoing);
-        let sent = sent.and_then(|()| transport.flush());
-        link.set_polls(polls);
+        match self.send_all() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.wants_write = true;
+                if self.transport.link().polls() {
+                    return Ok(());
+                }
+                // The timeout of the socket.
+                Err(io::ErrorKind::TimedOut.into())
+            }
+            sent => sent,
+        }
+    }
+
+    fn send_all(&mut self) -> io::Result<()> {
+        let mut transport = &self.transport;
+        while self.sent < self.outgoing.len() {
+            match transport.write(&self.outgoing[self.sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
         self.outgoing.clear();
-        sent.map_err(|error| match error.kind() {
-            // The timeout of the socket.
-            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
-            _ => error,
-        })
+        self.sent = 0;
+        transport.flush()?;
+        self.has_outgoing = false;
+        Ok(())
+    }
+
+    /// Gives the room back in which responses were gathered.
+    pub(crate) fn shrink(&mut self) {
+        if !self.has_outgoing && self.outgoing.capacity() > OUTGOING_BYTES_MAX {
+            self.outgoing = Vec::new();
+        }
     }
 
     /// Receives what has arrived, if there is anything.
@@ -280,21 +312,30 @@ impl rt::Write for Stream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let mut socket = self.0.borrow_mut();
-        let waits = !socket.transport.link().polls();
+        let max = if socket.transport.link().polls() {
+            OUTGOING_OF_MANY_BYTES_MAX
+        } else {
+            OUTGOING_BYTES_MAX
+        };
         // What is sent now comes after what is left.
-        if waits && socket.outgoing.len() + bytes.len() > OUTGOING_BYTES_MAX {
+        if socket.outgoing.len() + bytes.len() > max {
             socket.send()?;
-        } else if waits || !socket.outgoing.is_empty() {
-            socket.outgoing.extend_from_slice(bytes);
-            return Poll::Ready(Ok(bytes.len()));
+            if socket.has_outgoing {
+                return Poll::Pending;
+            }
         }
-        let written = (&socket.transport).write(bytes);
-        socket.written(written)
+        if bytes.len() > max {
+            let written = (&socket.transport).write(bytes);
+            return socket.written(written);
+        }
+        socket.outgoing.extend_from_slice(bytes);
+        socket.has_outgoing = true;
+        Poll::Ready(Ok(bytes.len()))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut socket = self.0.borrow_mut();
-        if !socket.outgoing.is_empty() {
+        if socket.has_outgoing {
             return Poll::Ready(Ok(()));
         }
         let flushed = (&socket.transport).flush();
@@ -304,7 +345,71 @@ impl rt::Write for Stream {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut socket = self.0.borrow_mut();
         socket.send()?;
+        if socket.has_outgoing {
+            return Poll::Pending;
+        }
         let closed = socket.transport.close();
         socket.written(closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use hyper::rt::Write as _;
+    use uthread::net::TcpListener;
+
+    use super::*;
+
+    const CHUNK: [u8; 16 << 10] = [b'x'; 16 << 10];
+
+    /// Returns a stream of a link that polls, and the other end.
+    fn polled() -> (Stream, std::net::TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let link = Link::new(Arc::new(stream));
+        link.set_polls(true);
+        (Stream(Socket::new(Transport::Plain(link))), client)
+    }
+
+    fn write(stream: &mut Stream, bytes: &[u8]) -> Poll<usize> {
+        let written = Pin::new(stream).poll_write(&mut Context::from_waker(Waker::noop()), bytes);
+        written.map(Result::unwrap)
+    }
+
+    #[test]
+    fn what_a_poll_writes_leaves_at_once_after_it() {
+        let (mut stream, client) = polled();
+        assert_eq!(write(&mut stream, b"one"), Poll::Ready(3));
+        assert_eq!(write(&mut stream, b"two"), Poll::Ready(3));
+        client.set_nonblocking(true).unwrap();
+        let nothing = (&client).read(&mut [0]).unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+        stream.0.borrow_mut().send().unwrap();
+        client.set_nonblocking(false).unwrap();
+        let mut text = [0; 16];
+        let count = (&client).read(&mut text).unwrap();
+        assert_eq!(&text[..count], b"onetwo");
+    }
+
+    #[test]
+    fn what_the_client_does_not_take_waits() {
+        let (mut stream, client) = polled();
+        let mut written = 0;
+        while let Poll::Ready(count) = write(&mut stream, &CHUNK) {
+            written += count;
+        }
+        assert!(stream.0.borrow().wants_write);
+        let mut received = 0;
+        while received < written {
+            received += (&client).read(&mut vec![0; 1 << 20]).unwrap();
+            stream.0.borrow_mut().send().unwrap();
+        }
+        assert_eq!(received, written);
+        stream.0.borrow_mut().shrink();
+        assert_eq!(stream.0.borrow().outgoing.capacity(), 0);
+        assert_eq!(write(&mut stream, b"again"), Poll::Ready(5));
     }
 }
