@@ -39,7 +39,7 @@ func main() {
 	case "search":
 		search(arguments[1], arguments[2:], arguments[0] == "counts")
 	case "service":
-		service(number(0), number(1))
+		service(number(0), number(1), arguments[2:])
 	case "echo":
 		serve(number(0), number(1), number(2))
 	default:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -10,7 +11,10 @@ import (
 	"os"
 	"runtime"
 	"sort"
+	"strconv"
 	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 const text = "Hello, World!"
@@ -35,7 +39,8 @@ func page() string {
 	return page.String()
 }
 
-func service(port, workers int) {
+// Serves, with the folder of a database also its rows.
+func service(port, workers int, database []string) {
 	runtime.GOMAXPROCS(workers)
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -61,6 +66,30 @@ func service(port, workers int) {
 		writer.Header().Set("Content-Type", "application/json")
 		writer.Write(body)
 	})
-	go http.Serve(listener, mux)
+	if len(database) > 0 {
+		// As in dev/bench/peers/database.rs.
+		rows, err := pgxpool.New(context.Background(), "host="+database[0]+" user=postgres pool_max_conns=16")
+		if err != nil {
+			panic(err)
+		}
+		mux.HandleFunc("GET /row/{id}", func(writer http.ResponseWriter, request *http.Request) {
+			id, err := strconv.Atoi(request.PathValue("id"))
+			if err != nil {
+				panic(err)
+			}
+			var text string
+			err = rows.QueryRow(request.Context(), "SELECT text FROM row WHERE id = $1", id).Scan(&text)
+			if err != nil {
+				panic(err)
+			}
+			writer.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			io.WriteString(writer, text)
+		})
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{Handler: mux, Protocols: protocols}
+	go server.Serve(listener)
 	io.Copy(io.Discard, os.Stdin)
 }

@@ -26,6 +26,7 @@ use uthread::Driver;
 use uthread_load::{Crowd, Pattern, Percentiles, Plan, Report, Target};
 use uthread_report::say;
 
+use crate::h2load;
 use crate::servers::{pinned, pinned_in_real_time};
 use crate::setup::own_path;
 
@@ -60,6 +61,8 @@ pub(crate) struct Load {
     /// Request this file over HTTP instead of sending messages: its name at the root, and a path to
     /// the expected body.
     pub(crate) get: Option<(String, PathBuf)>,
+    /// Request it over HTTP/2 by this program.
+    pub(crate) h2load: Option<PathBuf>,
 }
 
 impl FromStr for Load {
@@ -79,6 +82,9 @@ pub(crate) fn run(address: SocketAddr, load: &Load) -> Result<()> {
 }
 
 fn serve(address: SocketAddr, load: &Load) -> Result<()> {
+    if let (Some(program), Some((path, _))) = (&load.h2load, &load.get) {
+        return step(|| h2load::run(program, address, path, load.connections, load.seconds));
+    }
     let mut crowd = Crowd::connect(&load.plan(address)?)?;
     let connected = crowd.connected();
     if connected < u64::from(load.connections) {
@@ -87,12 +93,17 @@ fn serve(address: SocketAddr, load: &Load) -> Result<()> {
             failures(&crowd.run()?)
         );
     }
+    step(|| Ok(crowd.run()?))
+}
+
+/// Loads when it is told to, and returns when it is told to end.
+fn step(run: impl FnOnce() -> Result<Report>) -> Result<()> {
     say!("{CONNECTED}");
     let mut stdin = io::stdin().lock();
     if stdin.read_line(&mut String::new())? == 0 {
         return Ok(());
     }
-    say!("{}", serde_json::to_string(&crowd.run()?)?);
+    say!("{}", serde_json::to_string(&run()?)?);
     io::copy(&mut stdin, &mut io::sink())?;
     Ok(())
 }

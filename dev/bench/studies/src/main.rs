@@ -6,6 +6,7 @@
 mod alone;
 mod cpu_split;
 mod files;
+mod h2load;
 mod limits;
 mod load;
 mod measure;

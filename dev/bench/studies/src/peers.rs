@@ -16,7 +16,7 @@ use uthread_report::results::Subject;
 use uthread_report::{say, tell};
 
 use crate::alone::Measuring;
-use crate::setup::peer_path;
+use crate::setup::{built, peer_path};
 
 /// The repository this program was built from.
 pub(crate) const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
@@ -24,8 +24,10 @@ pub(crate) const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../
 /// Length of the message of a failed build: one line of a page.
 const REASON_CHARACTERS_MAX: usize = 200;
 
-/// Besides `PATH`: Debian keeps servers where only root looks.
+/// Besides `PATH`: Debian keeps servers where only root looks, and PostgreSQL in a folder for each
+/// version.
 const SYSTEM_PROGRAMS: &str = "/usr/sbin";
+const POSTGRES_VERSIONS: &str = "/usr/lib/postgresql";
 
 /// The folders of `dev/bench/peers`.
 const BUILT: [&str; 9] = [
@@ -39,12 +41,14 @@ const FROM_REGISTRY: [(&str, &str); 2] = [
 ];
 
 /// Packages of Debian: the program, its package, and the option that prints its version.
-const INSTALLED: [(&str, &str, &str); 5] = [
+const INSTALLED: [(&str, &str, &str); 7] = [
     ("nginx", "nginx-light", "-v"),
     ("apache2", "apache2-bin", "-v"),
     ("node", "nodejs", "--version"),
     ("haproxy", "haproxy", "-v"),
     ("fio", "fio", "--version"),
+    ("h2load", "nghttp2-client", "--version"),
+    ("postgres", "postgresql", "--version"),
 ];
 
 /// A program that can be run. Ours and those of `dev/bench/peers` have the commands of
@@ -96,6 +100,15 @@ pub(crate) fn own(name: &str, prefix: &'static [&'static str]) -> Result<Program
         prefix,
         version: Some(env!("CARGO_PKG_VERSION").to_owned()),
     })
+}
+
+/// Returns the peer on uthread that serves the rows of a database.
+pub(crate) fn own_with_database() -> Result<Program> {
+    Ok(Program::new(
+        "uthread",
+        built("uthread-peer-database")?,
+        None,
+    ))
 }
 
 /// Returns the subjects of a study with their programs, `None` for missing ones: ours, then those
@@ -192,7 +205,10 @@ fn installed(name: &str) -> Result<Program, Missing> {
 /// Finds an installed program.
 fn path_of(name: &str) -> Result<PathBuf, Missing> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let mut folders = env::split_paths(&path).chain([PathBuf::from(SYSTEM_PROGRAMS)]);
+    let versions = fs::read_dir(POSTGRES_VERSIONS).into_iter().flatten();
+    let versions = versions.flatten().map(|version| version.path().join("bin"));
+    let system = [PathBuf::from(SYSTEM_PROGRAMS)];
+    let mut folders = env::split_paths(&path).chain(system).chain(versions.max());
     let found =
         folders.find_map(|folder| Some(folder.join(name)).filter(|program| program.is_file()));
     found.ok_or_else(|| {

@@ -43,7 +43,7 @@ fn serve(port: u16, workers: u16) -> io::Result<()> {
         });
         let server = server
             .workers(workers.into())
-            .bind((Ipv4Addr::LOCALHOST, port))?;
+            .bind_auto_h2c((Ipv4Addr::LOCALHOST, port))?;
         println!("{}", server.addrs()[0]);
         server.run().await
     })

@@ -11,6 +11,8 @@ use tokio::task::{spawn, yield_now};
 #[path = "../../compute.rs"]
 mod compute;
 mod echo;
+#[path = "../../database.rs"]
+mod database;
 #[path = "../../fatal.rs"]
 mod fatal;
 mod gate;
@@ -44,7 +46,11 @@ fn main() {
             let compute = Compute::calibrated(number(3) as u64);
             echo::serve(port, number(2), compute);
         }
-        "service" => service::serve(arguments[1].parse().expect("a port"), number(2)),
+        "service" => {
+            let port = arguments[1].parse().expect("a port");
+            let database = arguments.get(3).map(String::as_str);
+            service::serve(port, number(2), database);
+        }
         "pingpong" => report([on(number(1), pingpong(number(2)))]),
         unknown => panic!("unknown command {unknown}"),
     }

@@ -4,6 +4,7 @@
 //! lets the kernel end the server if this program is killed first. Both replace themselves by the
 //! program, so the child is the server.
 
+pub(crate) mod database;
 pub(crate) mod haskell;
 pub(crate) mod http;
 pub(crate) mod tunnel;
