@@ -4,6 +4,7 @@
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Seek, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
@@ -107,6 +108,31 @@ fn what_is_printed_after_the_deadline_arrives() {
     let mut text = String::new();
     output.read_to_string(&mut text).unwrap();
     assert!(text.contains("late\n"), "{text}");
+}
+
+/// Event loops, such as Tokio's in the crate `postgres`, wake themselves so, and panic if it fails.
+#[test]
+#[allow(unsafe_code, reason = "a call of C")]
+fn a_write_to_an_eventfd_that_need_not_wait_succeeds_after_the_deadline() {
+    in_fiber(1, || {
+        for flags in [0, libc::EFD_NONBLOCK] {
+            // SAFETY: the call takes no memory.
+            let event = unsafe { libc::eventfd(0, flags) };
+            assert!(event >= 0);
+            // SAFETY: nothing else has the descriptor.
+            let mut event = fs::File::from(unsafe { OwnedFd::from_raw_fd(event) });
+            let mut written = None;
+            let _ = uthread::timeout(SHORT, || {
+                thread::sleep(2 * SHORT);
+                written = Some(event.write(&1_u64.to_ne_bytes()));
+            });
+            assert_eq!(written.unwrap().unwrap(), 8);
+            if flags == libc::EFD_NONBLOCK {
+                let overflow = (u64::MAX - 1).to_ne_bytes();
+                assert_eq!(number(event.write(&overflow)), Some(libc::EAGAIN));
+            }
+        }
+    });
 }
 
 /// Waits in an epoll instance without descriptors. Returns the result of the call.

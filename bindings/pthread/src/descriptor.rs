@@ -97,6 +97,11 @@ pub(crate) fn wait(fd: RawFd, events: Events, deadline: Option<Instant>) -> io::
     }
 }
 
+/// Returns `true` if the descriptor is ready.
+pub(crate) fn is_ready(fd: RawFd, events: Events) -> io::Result<bool> {
+    wait_in_kernel(fd, events, Some(Instant::now()))
+}
+
 /// Blocks the thread, as a handler of a signal may.
 #[allow(unsafe_code, reason = "a system call")]
 fn wait_in_kernel(fd: RawFd, events: Events, deadline: Option<Instant>) -> io::Result<bool> {

@@ -10,7 +10,7 @@ use uthread::os::unix::fs::FileExt;
 use uthread::ring::Events;
 
 use crate::blocking::blocking;
-use crate::descriptor::{Lent, for_ever, retry, wait};
+use crate::descriptor::{Lent, for_ever, is_nonblocking, is_ready, retry, wait};
 use crate::errno::{outcome, returned};
 use crate::{record, signals};
 
@@ -27,7 +27,8 @@ fn has_no_offsets(fd: RawFd) -> bool {
 }
 
 /// Reads or writes by `now`, which does not wait; or, where the file or the device has no such call,
-/// by `file`, or by `plain` once the device is ready.
+/// by `file`, or by `plain` once the device is ready. A call that need not wait does not fail at the
+/// deadline of its fiber: event loops wake themselves by an eventfd, and panic if that fails.
 fn transfer(
     fd: RawFd,
     events: Events,
@@ -37,7 +38,9 @@ fn transfer(
 ) -> isize {
     let call = || match outcome(now()) {
         Err(error) if is_unsupported(&error) && has_no_offsets(fd) => {
-            wait(fd, events, for_ever())?;
+            if !is_nonblocking(fd) && !is_ready(fd, events)? {
+                wait(fd, events, for_ever())?;
+            }
             outcome(plain())
         }
         Err(error) if may_wait(&error) && signals::is_handler() => outcome(plain()),
