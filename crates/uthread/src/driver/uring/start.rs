@@ -1,8 +1,8 @@
 //! Starting an operation on a ring.
 //!
 //! ```text
-//!   a send                       a request; if the ring has deferred task work, tried at once, and a request if
-//!                                  there is no space, or if many short ones gather
+//!   a send                       a request, for which many short ones gather; if the ring has deferred task work,
+//!                                  tried at once, and a request if there is no space, or if it gathers
 //!   a receive from a long-lived  tried at once if data may be available; otherwise it waits for an event
 //!     connection
 //!   any other operation          a request, which reaches the kernel with the next flush
@@ -38,8 +38,9 @@ impl Uring {
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     #[inline]
     pub(super) unsafe fn start_send(&mut self, send: &mut net::Send<'_>, token: Token) -> Start {
+        let gathers = self.send_batcher.gathers(send.buffer.len(), Instant::now);
         if self.tries_sends && self.registered.slot_of(send.socket).is_none() {
-            if self.send_batcher.gathers(send.buffer.len(), Instant::now) {
+            if gathers {
                 send.socket.state.record_gathered();
             } else {
                 self.counts.enters += 1;
