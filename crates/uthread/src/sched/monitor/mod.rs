@@ -43,6 +43,10 @@ const INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// millisecond.
 const INTERVAL_WITH_SPARES: Duration = Duration::from_micros(500);
 
+/// The longest one. Where ready fibers wait for longer than the shortest, samples are as far apart as
+/// they wait: each preempts the thread of a busy worker, and at the shortest they take 5 % of its CPU.
+const INTERVAL_WITH_SPARES_MAX: Duration = Duration::from_millis(4);
+
 /// Time after which a worker is taken from the only fiber that it has, if that waits for a lock: to
 /// sleep, so that a deadlock is found.
 const ALONE_TIME: Duration = Duration::from_secs(1);
@@ -184,6 +188,8 @@ pub(crate) struct Monitor {
     shared: Arc<Shared>,
     config: Config,
     samples: Vec<Sample>,
+    /// The shortest time for which a ready fiber waits on a worker that is awake.
+    wait: Duration,
     trims: Trims,
     deadlocks: Deadlocks,
     probes: Probes,
@@ -207,6 +213,18 @@ struct Sample {
     is_counted: bool,
 }
 
+impl Sample {
+    /// Returns the time for which the last of so many ready fibers waits, at the pace since an earlier
+    /// sample. Zero if the worker has not run since.
+    fn wait_since(&self, earlier: &Sample, ready: usize) -> Duration {
+        let switches = self.switches.wrapping_sub(earlier.switches);
+        let time =
+            (self.cpu_time.zip(earlier.cpu_time)).map(|(now, then)| now.saturating_sub(then));
+        let waits = time.unwrap_or_default().as_secs_f64() * ready as f64 / switches as f64;
+        Duration::try_from_secs_f64(waits).unwrap_or_default()
+    }
+}
+
 impl Monitor {
     /// Returns `None` if there is nothing to monitor.
     pub(crate) fn new(shared: Arc<Shared>, config: Config) -> Option<Monitor> {
@@ -216,6 +234,7 @@ impl Monitor {
             probes: Probes::new(config.delay_interval),
             config,
             samples: Vec::new(),
+            wait: Duration::ZERO,
             trims: Trims::default(),
             deadlocks: Deadlocks::default(),
             traces: false,
@@ -236,13 +255,12 @@ impl Monitor {
     fn take_turns(&mut self) {
         let shared = Arc::clone(&self.shared);
         let notifier = &shared.notifier;
-        let interval = self.interval();
         let mut idle_samples = 0;
         while !notifier.is_stopped() {
             let (is_awake, _) = self.take_turn(Instant::now());
             idle_samples = if is_awake { 0 } else { idle_samples + 1 };
             if idle_samples < IDLE_SAMPLES_MAX {
-                thread::park_timeout(interval);
+                thread::park_timeout(self.interval());
                 continue;
             }
             notifier.sleep_unless(|| self.take_last_turn(Instant::now()));
@@ -286,7 +304,9 @@ impl Monitor {
 
     fn interval_of_samples(&self) -> Duration {
         match self.config.threshold {
-            _ if self.shared.spares.may_be() => INTERVAL_WITH_SPARES,
+            _ if self.shared.spares.may_be() => self
+                .wait
+                .clamp(INTERVAL_WITH_SPARES, INTERVAL_WITH_SPARES_MAX),
             Some(threshold) if !self.shared.has_other_threads() => {
                 (threshold / SAMPLES_PER_THRESHOLD).max(INTERVAL_MIN)
             }
@@ -302,19 +322,20 @@ impl Monitor {
         let shared = Arc::clone(&self.shared);
         let mut awake = false;
         let mut all_stall_since = Some(Duration::MAX);
+        let mut shortest = Duration::MAX;
         let hooks_run = hooks::is_running();
         for index in 0..shared.workers() {
             let remote = shared.remote(index);
             let switches = remote.counters.switches.get();
             let runs = remote.sleeper.is_awake() && remote.counters.running.get() != 0;
-            awake |= remote.is_awake();
+            let is_awake = remote.is_awake();
+            awake |= is_awake;
             remote.history.record(&remote.counters, now);
+            let is_timed = is_awake && shared.spares.may_be();
             let fresh = || Sample {
                 switches,
                 since: now,
-                cpu_time: (runs && shared.spares.may_be())
-                    .then(|| remote.cpu_time())
-                    .flatten(),
+                cpu_time: is_timed.then(|| remote.cpu_time()).flatten(),
                 look_after: ALONE_TIME,
                 report_after: self.config.threshold.unwrap_or(Duration::MAX),
                 is_counted: false,
@@ -324,12 +345,16 @@ impl Monitor {
             }
             let sample = &mut self.samples[index];
             if !runs || sample.switches != switches {
-                *sample = fresh();
+                let before = mem::replace(sample, fresh());
+                if is_awake {
+                    shortest = shortest.min(sample.wait_since(&before, remote.ready.get()));
+                }
                 if shared.is_active(index) {
                     all_stall_since = None;
                 }
                 continue;
             }
+            shortest = Duration::ZERO;
             let duration = now.saturating_duration_since(sample.since);
             if !duration.is_zero() {
                 shared.relieve(index, sample.cpu_time);
@@ -346,6 +371,7 @@ impl Monitor {
                 self.record_stall(index, duration);
             }
         }
+        self.wait = if awake { shortest } else { Duration::ZERO };
         if let (Some(threshold), Some(duration)) = (self.config.threshold, all_stall_since)
             && duration >= threshold.saturating_mul(UNSTARTED_THRESHOLDS)
             && shared.has_unstarted()
@@ -465,6 +491,29 @@ mod tests {
         assert!(stall.to_string().ends_with("without lean fibers"));
         stall.has_own_tls = true;
         assert!(!stall.to_string().contains("lean"));
+    }
+
+    #[test]
+    fn a_ready_fiber_waits_for_those_before_it() {
+        let sample = |switches, cpu_us: Option<u64>| Sample {
+            switches,
+            since: Instant::now(),
+            cpu_time: cpu_us.map(Duration::from_micros),
+            look_after: ALONE_TIME,
+            report_after: Duration::MAX,
+            is_counted: false,
+        };
+        let earlier = sample(7, Some(1_000));
+        let wait = |switches, cpu_us, ready| {
+            let wait = sample(switches, cpu_us).wait_since(&earlier, ready);
+            wait.as_micros()
+        };
+        assert_eq!(wait(27, Some(1_500), 64), 1_600);
+        assert_eq!(wait(27, Some(1_500), 0), 0);
+        // It has not run, or slept meanwhile, or another thread runs it.
+        for (switches, cpu_us) in [(7, Some(1_500)), (27, None), (27, Some(900))] {
+            assert_eq!(wait(switches, cpu_us, 64), 0);
+        }
     }
 
     #[test]
