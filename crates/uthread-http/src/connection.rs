@@ -63,9 +63,9 @@ impl Connection {
     /// reset the connection, and the last response might be lost with it.
     #[inline(never)]
     pub(crate) fn close(self) -> io::Result<()> {
-        let socket = self.socket.borrow();
+        let mut socket = self.socket.borrow_mut();
+        socket.send_rest()?;
         let link = socket.transport.link();
-        link.set_polls(false);
         socket.transport.close()?;
         if !socket.has_ended() {
             let mut rest = link.stream().take(LINGER_BYTES_MAX);
@@ -77,7 +77,8 @@ impl Connection {
     /// Speaks another protocol on the connection, whose client has sent these bytes of it.
     pub(crate) fn upgrade(self, received: Bytes, speak: Box<Speak>) -> io::Result<()> {
         let socket = Rc::into_inner(self.socket).expect("hyper is done with the socket");
-        let socket = socket.into_inner();
+        let mut socket = socket.into_inner();
+        socket.send_rest()?;
         let rest = Bytes::copy_from_slice(socket.left());
         let received = [received, rest].concat();
         let stream = &self.peer.stream;

@@ -58,14 +58,13 @@ pub(crate) fn serve(connection: Connection) -> io::Result<()> {
             Poll::Pending => {}
         }
         streams.let_begin();
-        if connection.has_rung() {
-            streams.reap();
-            continue;
-        }
-        connection.socket.borrow_mut().shrink();
+        streams.reap();
         let mut ends = connection.shared.is_draining();
         if is_ending || !ends {
-            streams.reap();
+            if connection.has_rung() {
+                continue;
+            }
+            connection.socket.borrow_mut().shrink();
             if connection.wait(Some(keep_alive))? {
                 continue;
             }

@@ -155,8 +155,6 @@ pub(crate) struct Socket {
     /// To be sent after the poll, but for the first bytes, which have been.
     outgoing: Vec<u8>,
     sent: usize,
-    /// Set until all that was written has left.
-    has_outgoing: bool,
     has_ended: bool,
     pub(crate) wants_read: bool,
     pub(crate) wants_write: bool,
@@ -170,7 +168,6 @@ impl Socket {
             left: 0..0,
             outgoing: Vec::new(),
             sent: 0,
-            has_outgoing: false,
             has_ended: false,
             wants_read: false,
             wants_write: false,
@@ -206,7 +203,7 @@ impl Socket {
     /// Sends what a poll has left. If the link polls, sends what is possible now, and the rest is
     /// wanted to be written.
     pub(crate) fn send(&mut self) -> io::Result<()> {
-        if !self.has_outgoing {
+        if self.outgoing.is_empty() {
             return Ok(());
         }
         match self.send_all() {
@@ -232,16 +229,21 @@ impl Socket {
                 Err(error) => return Err(error),
             }
         }
+        transport.flush()?;
         self.outgoing.clear();
         self.sent = 0;
-        transport.flush()?;
-        self.has_outgoing = false;
         Ok(())
+    }
+
+    /// Sends what polls have left, and waits for it. The link polls no more.
+    pub(crate) fn send_rest(&mut self) -> io::Result<()> {
+        self.transport.link().set_polls(false);
+        self.send()
     }
 
     /// Gives the room back in which responses were gathered.
     pub(crate) fn shrink(&mut self) {
-        if !self.has_outgoing && self.outgoing.capacity() > OUTGOING_BYTES_MAX {
+        if self.outgoing.is_empty() && self.outgoing.capacity() > OUTGOING_BYTES_MAX {
             self.outgoing = Vec::new();
         }
     }
@@ -320,7 +322,7 @@ impl rt::Write for Stream {
         // What is sent now comes after what is left.
         if socket.outgoing.len() + bytes.len() > max {
             socket.send()?;
-            if socket.has_outgoing {
+            if !socket.outgoing.is_empty() {
                 return Poll::Pending;
             }
         }
@@ -329,13 +331,12 @@ impl rt::Write for Stream {
             return socket.written(written);
         }
         socket.outgoing.extend_from_slice(bytes);
-        socket.has_outgoing = true;
         Poll::Ready(Ok(bytes.len()))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut socket = self.0.borrow_mut();
-        if socket.has_outgoing {
+        if !socket.outgoing.is_empty() {
             return Poll::Ready(Ok(()));
         }
         let flushed = (&socket.transport).flush();
@@ -345,7 +346,7 @@ impl rt::Write for Stream {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut socket = self.0.borrow_mut();
         socket.send()?;
-        if socket.has_outgoing {
+        if !socket.outgoing.is_empty() {
             return Poll::Pending;
         }
         let closed = socket.transport.close();
