@@ -134,3 +134,84 @@ impl Connection {
         ready.map(|()| true)
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+    use std::thread;
+
+    use hyper::rt::Write as _;
+    use uthread::net::TcpListener;
+
+    use super::*;
+    use crate::Request;
+    use crate::shared::Limits;
+    use crate::stream::{Link, Stream, Transport};
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// Returns a connection that polls, and its client.
+    pub(crate) fn polled() -> (Connection, std::net::TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.set_read_timeout(Some(LONG)).unwrap();
+        let (stream, address) = listener.accept().unwrap();
+        let limits = Limits {
+            timeout: None,
+            overdue_max: 0,
+            keep_alive: LONG,
+            head: LONG,
+            body_max: 0,
+        };
+        let shared = Arc::new(Shared::new(|_: Request| "", limits));
+        let (bell, waker) = bell();
+        let peer = shared.enter(stream, address, waker);
+        let link = Link::new(Arc::clone(&peer.stream));
+        link.set_polls(true);
+        let connection = Connection {
+            shared,
+            peer,
+            socket: Socket::new(Transport::Plain(link)),
+            bell,
+        };
+        (connection, client)
+    }
+
+    /// Writes until neither the socket nor the room after it takes more, and ends the connection.
+    /// Checks that all of it arrives, and returns what follows.
+    fn fill_and_end(end: impl FnOnce(Connection) -> io::Result<()>) -> Vec<u8> {
+        let (connection, mut client) = polled();
+        let mut stream = Stream(Rc::clone(&connection.socket));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut count = 0;
+        while let Poll::Ready(written) =
+            Pin::new(&mut stream).poll_write(&mut context, &[b'x'; 1 << 14])
+        {
+            count += written.unwrap();
+        }
+        drop(stream);
+        let receiving = thread::spawn(move || {
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).map(|_| received)
+        });
+        end(connection).unwrap();
+        let received = receiving.join().unwrap().unwrap();
+        let (all, rest) = received.split_at(count.min(received.len()));
+        assert_eq!(all.len(), count, "the rest was lost");
+        assert!(all.iter().all(|byte| *byte == b'x'));
+        rest.to_vec()
+    }
+
+    #[test]
+    fn what_polls_have_left_is_sent_before_the_end() {
+        assert_eq!(fill_and_end(Connection::close), b"");
+    }
+
+    #[test]
+    fn what_polls_have_left_is_sent_before_another_protocol() {
+        let speak = |mut stream: Upgraded| io::Write::write_all(&mut stream, b"next").unwrap();
+        let upgrade = |connection: Connection| connection.upgrade(Bytes::new(), Box::new(speak));
+        assert_eq!(fill_and_end(upgrade), b"next");
+    }
+}

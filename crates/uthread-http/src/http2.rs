@@ -183,3 +183,47 @@ impl Future for Answer {
         Poll::Ready(Ok(response.map(Outgoing::from)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use crate::connection::tests::polled;
+
+    use super::*;
+
+    /// How a client begins (RFC 9113, section 3.4): the preface, and settings without a value.
+    const BEGIN: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+    /// The start of the frame by which a server ends a connection.
+    const GOAWAY: &[u8] = b"\0\0\x08\x07\0";
+
+    #[test]
+    fn a_connection_that_never_waits_sees_that_the_server_ends() {
+        let runtime = uthread::Runtime::builder().workers(1).build().unwrap();
+        runtime.run(|| {
+            let (connection, mut client) = polled();
+            client.set_nonblocking(true).unwrap();
+            client.write_all(BEGIN).unwrap();
+            let shared = Arc::clone(&connection.shared);
+            let waker = connection.peer.waker.clone();
+            // Rings whenever the connection lets others run, so that it never finds the bell silent.
+            let ringing = uthread::spawn(move || {
+                let mut received = Vec::new();
+                let start = Instant::now();
+                while !received.windows(GOAWAY.len()).any(|bytes| bytes == GOAWAY) {
+                    assert!(start.elapsed() < Duration::from_secs(5), "it goes on");
+                    waker.wake_by_ref();
+                    uthread::yield_now();
+                    let _ = client.read_to_end(&mut received);
+                    // After the settings of the server.
+                    if !received.is_empty() {
+                        shared.drain();
+                    }
+                }
+            });
+            let _ = serve(connection);
+            ringing.join().unwrap();
+        });
+    }
+}

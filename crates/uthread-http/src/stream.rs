@@ -359,21 +359,11 @@ mod tests {
     use std::task::Waker;
 
     use hyper::rt::Write as _;
-    use uthread::net::TcpListener;
 
     use super::*;
+    use crate::connection::tests::polled;
 
     const CHUNK: [u8; 16 << 10] = [b'x'; 16 << 10];
-
-    /// Returns a stream of a link that polls, and the other end.
-    fn polled() -> (Stream, std::net::TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (stream, _) = listener.accept().unwrap();
-        let link = Link::new(Arc::new(stream));
-        link.set_polls(true);
-        (Stream(Socket::new(Transport::Plain(link))), client)
-    }
 
     fn write(stream: &mut Stream, bytes: &[u8]) -> Poll<usize> {
         let written = Pin::new(stream).poll_write(&mut Context::from_waker(Waker::noop()), bytes);
@@ -382,7 +372,8 @@ mod tests {
 
     #[test]
     fn what_a_poll_writes_leaves_at_once_after_it() {
-        let (mut stream, client) = polled();
+        let (connection, client) = polled();
+        let mut stream = Stream(connection.socket);
         assert_eq!(write(&mut stream, b"one"), Poll::Ready(3));
         assert_eq!(write(&mut stream, b"two"), Poll::Ready(3));
         client.set_nonblocking(true).unwrap();
@@ -397,7 +388,8 @@ mod tests {
 
     #[test]
     fn what_the_client_does_not_take_waits() {
-        let (mut stream, client) = polled();
+        let (connection, client) = polled();
+        let mut stream = Stream(connection.socket);
         let mut written = 0;
         while let Poll::Ready(count) = write(&mut stream, &CHUNK) {
             written += count;
