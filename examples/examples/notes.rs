@@ -22,7 +22,8 @@ use uthread_pool::{Pool, R2d2};
 type Notes = Pool<R2d2<PostgresConnectionManager<NoTls>>>;
 
 fn open() -> Result<Notes, Box<dyn Error + Send + Sync>> {
-    let mut config: Config = env::var("DATABASE")?.parse()?;
+    let usage = "set DATABASE, such as to: host=127.0.0.1 user=notes password=.. dbname=notes";
+    let mut config: Config = env::var("DATABASE").map_err(|_| usage)?.parse()?;
     config.connect_timeout(Duration::from_secs(1));
     config.options("-c statement_timeout=2s");
     let manager = R2d2(PostgresConnectionManager::new(config, NoTls));

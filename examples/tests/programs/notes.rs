@@ -1,5 +1,5 @@
 //! Checks the service of notes on every driver: its answers, its deadline, its metrics, its log and its end;
-//! and that the chapter of the guide that writes it has its lines.
+//! what it prints without a database; and that the chapter of the guide that writes it has its lines.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -25,6 +25,15 @@ pub(crate) fn trials() -> Vec<Trial> {
         check_chapter();
         Ok(())
     })];
+    trials.push(Trial::test("the_service_says_what_it_lacks", || {
+        let lacking = example("notes", None).env_remove("DATABASE").output()?;
+        let text = String::from_utf8_lossy(&lacking.stderr);
+        assert!(
+            !lacking.status.success() && text.contains("set DATABASE"),
+            "{text}"
+        );
+        Ok(())
+    }));
     trials.extend(on_each_driver("notes", check));
     trials
 }
