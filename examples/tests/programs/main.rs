@@ -3,6 +3,9 @@
 //! Each runs in its own process, with the driver in its environment. `cargo test` builds them all
 //! first; with `--test` cargo does not, and runs the programs that were built before.
 
+#[expect(dead_code, reason = "the tests need one of the databases")]
+#[path = "../../../dev/checks/crates/src/databases.rs"]
+mod databases;
 mod ecosystem;
 mod harness;
 mod library;

@@ -7,6 +7,7 @@
 //! There are two programs of the same contents: `uthread-crates`, and `uthread-crates-interposed`, which
 //! names `uthread-interpose`.
 
+mod databases;
 mod mode;
 mod services;
 mod table;

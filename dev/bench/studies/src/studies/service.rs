@@ -101,7 +101,7 @@ pub(crate) fn study(measuring: &Measuring) -> Result<Study> {
     let plan = plan("service", notes, subjects, panels);
     let (seconds, quiet_wait) = (measuring.seconds, measuring.quiet_wait());
     let database = postgres
-        .map(|program| Database::start(&program, &CpuSplit::apart_or_shared(1)?.load_cpus))
+        .map(|_| Database::start(&CpuSplit::apart_or_shared(1)?.load_cpus))
         .transpose()
         .context("start PostgreSQL")?;
     let without_rows = plan.subject("actix");
