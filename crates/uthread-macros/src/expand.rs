@@ -16,15 +16,9 @@ use quote::quote;
 
 use crate::error::{Error, Result};
 use crate::function::Function;
+use crate::kind::Kind;
 use crate::options::Options;
 use crate::tokens::{self, is_ident, unwrapped};
-
-/// The attribute that is expanded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Main,
-    Test,
-}
 
 /// Returns the replacement of `item`.
 ///
@@ -34,7 +28,11 @@ pub(crate) enum Kind {
 pub(crate) fn expand(kind: Kind, options: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let function = Function::parse(item)?;
     check(&function)?;
-    let Options { checks, calls } = Options::parse(options)?;
+    let Options {
+        checks,
+        calls,
+        has_virtual_time,
+    } = Options::parse(kind, options)?;
     let outside = function.attributes();
     if let Some(second) = outside.chunks(2).find(|attribute| is_test(attribute)) {
         let what = "remove this attribute: `#[uthread::test]` makes the function a test";
@@ -59,13 +57,17 @@ pub(crate) fn expand(kind: Kind, options: TokenStream, item: TokenStream) -> Res
     let method = Ident::new(method, place);
     let visibility = function.visibility();
     let inner = function.inner();
+    let mut builder = quote!(::uthread::Runtime::builder());
+    if has_virtual_time {
+        builder = quote!(::uthread_simulation::virtual_time(#builder));
+    }
     Ok(quote! {
         #test
         #(#outside)*
         #(#visibility)* fn #name() #output {
             #checks
             #(#inner)*
-            ::uthread::Runtime::builder() #calls .#method(#name) #end
+            #builder #calls .#method(#name) #end
         }
     })
 }
@@ -143,11 +145,15 @@ mod tests {
     /// Expects an error located at the text `place`, with this message.
     fn check(options: &str, item: &str, place: &str, message: &str) {
         for kind in [Kind::Main, Kind::Test] {
-            let options = options.parse().unwrap();
-            let error = expand(kind, options, item.parse().unwrap()).unwrap_err();
-            assert_eq!(error.to_string(), message);
-            assert_eq!(error.span().source_text().as_deref(), Some(place));
+            check_of(kind, options, item, place, message);
         }
+    }
+
+    fn check_of(kind: Kind, options: &str, item: &str, place: &str, message: &str) {
+        let options = options.parse().unwrap();
+        let error = expand(kind, options, item.parse().unwrap()).unwrap_err();
+        assert_eq!(error.to_string(), message);
+        assert_eq!(error.span().source_text().as_deref(), Some(place));
     }
 
     /// Expects this expansion, apart from spaces.
@@ -211,10 +217,7 @@ mod tests {
     #[test]
     fn the_fault_of_an_option_is_pointed_out() {
         let no_driver = "no driver has this name: choose \"uring\", \"epoll\" or \"threads\"";
-        let no_option = "no such option: choose workers, driver or stack_size";
         let cases = [
-            ("wrokers = 2", "wrokers", no_option),
-            ("workers = 2, name = \"a\"", "name", no_option),
             ("driver = \"kqueue\"", "\"kqueue\"", no_driver),
             ("driver = Driver::Epoll", "Driver::Epoll", no_driver),
             (
@@ -228,6 +231,39 @@ mod tests {
         for (options, place, message) in cases {
             check(options, "fn main() {}", place, message);
         }
+    }
+
+    #[test]
+    fn an_option_that_the_attribute_does_not_have_is_pointed_out() {
+        let of_both = "no such option: choose workers, driver or stack_size";
+        let of_test = "no such option: choose workers, driver, stack_size, virtual_time or limit";
+        for (options, place) in [
+            ("wrokers = 2", "wrokers"),
+            ("workers = 2, name = 1", "name"),
+        ] {
+            check_of(Kind::Main, options, "fn main() {}", place, of_both);
+            check_of(Kind::Test, options, "fn main() {}", place, of_test);
+        }
+        for options in ["limit = a", "virtual_time"] {
+            let place = options.split(' ').next().unwrap();
+            check_of(Kind::Main, options, "fn main() {}", place, of_both);
+        }
+        let valued = "virtual_time = true";
+        check_of(Kind::Test, valued, "fn main() {}", "=", "expected `,`");
+    }
+
+    #[test]
+    fn a_test_may_have_virtual_time_and_a_limit() {
+        check_expansion(
+            Kind::Test,
+            "virtual_time, limit = Duration::from_secs(1)",
+            "fn a() {}",
+            "#[::core::prelude::v1::test] fn a() {
+                fn a() {}
+                ::uthread_simulation::virtual_time(::uthread::Runtime::builder())
+                    .limit(Duration::from_secs(1)).run_test(a);
+            }",
+        );
     }
 
     #[test]

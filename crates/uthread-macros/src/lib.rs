@@ -5,6 +5,7 @@
 //! their expansions call its `Builder`.
 
 mod expand;
+mod kind;
 mod options;
 
 mod function;
@@ -14,7 +15,8 @@ mod error;
 
 use proc_macro::TokenStream;
 
-use expand::{Kind, expand, placeholder};
+use expand::{expand, placeholder};
+use kind::Kind;
 
 /// Implements `#[uthread::main]`, which the crate `uthread` re-exports and documents.
 #[proc_macro_attribute]

@@ -4,9 +4,15 @@ use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
 use crate::error::{Error, Result};
+use crate::kind::Kind;
 use crate::tokens::{self, before, is_punct, unwrapped};
 
+/// The names of options, those of tests last.
+const NAMES: [&str; 5] = ["workers", "driver", "stack_size", "virtual_time", "limit"];
+
 const NO_OPTION: &str = "no such option: choose workers, driver or stack_size";
+const NO_TEST_OPTION: &str =
+    "no such option: choose workers, driver, stack_size, virtual_time or limit";
 
 /// The variants of the library's `Driver` with their names. A copy: the library depends on this
 /// crate.
@@ -23,15 +29,17 @@ pub(crate) struct Options {
     pub(crate) checks: TokenStream,
     /// Calls of the builder's methods.
     pub(crate) calls: TokenStream,
+    /// `true` if the time of a test is virtual.
+    pub(crate) has_virtual_time: bool,
 }
 
 impl Options {
-    /// Parses options: `workers = 2, driver = "uring"`.
+    /// Parses options: `workers = 2, driver = "uring", virtual_time`.
     ///
     /// # Errors
     ///
     /// An error located at the option that is invalid.
-    pub(crate) fn parse(options: TokenStream) -> Result<Options> {
+    pub(crate) fn parse(kind: Kind, options: TokenStream) -> Result<Options> {
         let written = unwrapped(options);
         let mut rest = written.as_slice();
         let mut options = Options::default();
@@ -40,19 +48,21 @@ impl Options {
             let TokenTree::Ident(name) = first else {
                 return Err(Error::expected("identifier", Some(first)));
             };
-            if !is_punct(rest.get(1), '=') {
-                return Err(Error::expected("`=`", rest.get(1)));
-            }
-            let is_comma = |token: &TokenTree| is_punct(Some(token), ',');
-            let length = before(&rest[2..], opens, is_comma);
-            let (value, others) = rest[2..].split_at(length);
-            if value.is_empty() {
-                return Err(Error::expected("an expression", others.first()));
-            }
             if seen.contains(&name) {
                 return Err(Error::new(name.span(), "the option is given twice"));
             }
-            options.add(name, value)?;
+            check(kind, name)?;
+            let others = if kind == Kind::Test && name == "virtual_time" {
+                options.has_virtual_time = true;
+                &rest[1..]
+            } else {
+                let (value, others) = value(&rest[1..])?;
+                options.add(name, value)?;
+                others
+            };
+            if let Some(other) = others.first().filter(|other| !is_punct(Some(other), ',')) {
+                return Err(Error::expected("`,`", Some(other)));
+            }
             seen.push(name);
             rest = others.get(1..).unwrap_or_default();
         }
@@ -68,7 +78,7 @@ impl Options {
                 self.calls
                     .extend(quote!(.driver(::uthread::Driver::#driver)));
             }
-            _ => return Err(Error::new(name.span(), NO_OPTION)),
+            _ => self.calls.extend(quote!(.#name(#(#value)*))),
         }
         Ok(())
     }
@@ -83,6 +93,32 @@ impl Options {
         });
         self.calls.extend(quote!(.#name(#(#value)*)));
     }
+}
+
+/// Checks that the attribute has an option of this name.
+fn check(kind: Kind, name: &Ident) -> Result<()> {
+    let (names, message) = match kind {
+        Kind::Main => (&NAMES[..3], NO_OPTION),
+        Kind::Test => (&NAMES[..], NO_TEST_OPTION),
+    };
+    if names.iter().any(|known| name == known) {
+        return Ok(());
+    }
+    Err(Error::new(name.span(), message))
+}
+
+/// Returns the value of an option that begins with `=`, and what follows it.
+fn value(rest: &[TokenTree]) -> Result<(&[TokenTree], &[TokenTree])> {
+    if !is_punct(rest.first(), '=') {
+        return Err(Error::expected("`=`", rest.first()));
+    }
+    let is_comma = |token: &TokenTree| is_punct(Some(token), ',');
+    let length = before(&rest[1..], opens, is_comma);
+    let (value, others) = rest[1..].split_at(length);
+    if value.is_empty() {
+        return Err(Error::expected("an expression", others.first()));
+    }
+    Ok((value, others))
 }
 
 /// Returns `true` if an angle bracket after these tokens of an expression is not an operator: at

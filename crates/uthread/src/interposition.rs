@@ -1,9 +1,11 @@
-//! What `uthread-interpose` needs, which takes the place of functions of the C library in a program
-//! with fibers. Not for others.
+//! What `uthread-interpose` and `uthread-simulation` need, which take the place of functions of the C
+//! library in a program with fibers. Not for others.
 
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 use crate::atomic;
+use crate::runtime::Builder;
 use crate::sched::worker::current;
 use crate::sync::futex;
 
@@ -34,4 +36,27 @@ pub fn may_suspend() -> bool {
 /// ```
 pub fn wake(word: &AtomicU32, count: usize) -> usize {
     futex::wake_in_turn(word, count)
+}
+
+/// Makes the time of a runtime virtual. It has one worker. The program has to ask [`time`] wherever it
+/// asks the C library.
+///
+/// ```
+/// let builder = uthread::interposition::virtual_time(uthread::Runtime::builder());
+/// assert!(builder.workers(2).build().is_err());
+/// ```
+#[must_use]
+pub fn virtual_time(builder: Builder) -> Builder {
+    builder.virtual_time()
+}
+
+/// Returns the time by a clock of `clock_gettime(2)`, since its epoch, if the caller is a fiber of a
+/// runtime with virtual time, or its worker. Returns `None` for the clocks of CPU time.
+///
+/// ```
+/// assert_eq!(uthread::interposition::time(0), None);
+/// ```
+#[must_use]
+pub fn time(clock: i32) -> Option<Duration> {
+    current::virtual_time(clock)
 }

@@ -154,6 +154,7 @@ mod tls;
 
 mod atomic;
 mod cache;
+mod clock;
 mod forked;
 #[doc(hidden)]
 pub mod interposition;
@@ -229,7 +230,14 @@ pub use uthread_macros::main;
 
 /// Turns a function into a test that runs in the main fiber of a new runtime.
 ///
-/// The options are those of [`macro@main`], and the attributes that go with `#[test]` apply. Fibers
+/// The options are those of [`macro@main`], and two more:
+///
+/// | option | |
+/// | --- | --- |
+/// | `limit = Duration::from_secs(5)` | the real time that the test may take. After that it fails, with a list of its fibers, which are cancelled; a process whose test goes on nevertheless is aborted five seconds later |
+/// | `virtual_time` | time stands still while a fiber can run, and jumps to the next timer when all wait. Requires the package `uthread-simulation`, which describes it. The limit is 60 s by default |
+///
+/// The attributes that go with `#[test]` apply. Fibers
 /// that the test leaves behind are [abandoned](runtime::Shutdown::Abandon) and not unwound, also if
 /// the test fails, like threads that a test leaves behind. The harness does not capture what fibers
 /// print, unless they are [lean](runtime::Builder::lean).

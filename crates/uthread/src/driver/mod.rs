@@ -11,7 +11,8 @@
 //! callers outside the runtime and for fibers that are threads. [`page_cache`] detects whether a
 //! call on a file would wait for the disk. In tests, `sim` lets a seed decide. An epoll instance,
 //! with its [`events`] and its [`interest_table`], serves both `epoll` and `uring`, and
-//! [`send_batcher`] decides in both which sends wait for others.
+//! [`send_batcher`] decides in both which sends wait for others. [`virtual_time`] lets time stand still
+//! while fibers run on one of the two.
 
 pub(crate) mod eventfd;
 
@@ -26,6 +27,7 @@ mod send_batcher;
 pub(crate) mod sim;
 mod token_map;
 pub(crate) mod uring;
+pub(crate) mod virtual_time;
 
 pub(crate) mod feature;
 
@@ -111,6 +113,11 @@ pub(crate) trait Driver: Send {
 
     /// Returns the current time of the clock that the driver's waits use.
     fn now(&self) -> Instant;
+
+    /// Returns `true` if a batch of fibers that is to end at this time ends now.
+    fn is_over(&self, end: Instant) -> bool {
+        self.now() >= end
+    }
 }
 
 /// The ring of a driver, for requests and resources that only a ring has.

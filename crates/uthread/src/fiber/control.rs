@@ -239,6 +239,13 @@ impl Control {
         mem::forget(slot.replace(scheduler));
     }
 
+    /// Returns the scheduler of the fiber. Called by the running fiber.
+    #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
+    pub(crate) fn scheduler(&self) -> Option<&Arc<dyn Scheduler>> {
+        // SAFETY: the cell was written before the fiber ran.
+        unsafe { &*self.scheduler.get() }.as_deref()
+    }
+
     /// Returns `true` if the fiber has neither cold state nor limits.
     #[inline]
     pub(super) fn is_plain(&mut self) -> bool {

@@ -60,6 +60,7 @@ use reference::{Body, Functions};
 pub(crate) use runner::Runner;
 pub(crate) use wake_handle::WakeHandle;
 
+use crate::clock::VirtualClock;
 use crate::forked;
 use crate::tls::images::{self, Values};
 use crate::tls::record;
@@ -72,6 +73,10 @@ pub(crate) trait Scheduler: Send + Sync {
     fn is_abandoned(&self) -> bool;
     /// Makes `worker` cancel the fiber's operation, if it has one and may not wait any more.
     fn interrupt(&self, fiber: FiberRef, worker: u32);
+    /// Returns the clock of a runtime with virtual time.
+    fn clock(&self) -> Option<&VirtualClock> {
+        None
+    }
 }
 
 /// The payload of a panic.

@@ -53,13 +53,18 @@ pub(crate) enum FileOperation<'a> {
 
 impl FileOperation<'_> {
     pub(crate) fn awaited(&self) -> Awaited {
+        self.file().map_or(Awaited::on(-1), Awaited::from)
+    }
+
+    /// Returns the file, unless the operation opens it.
+    pub(crate) fn file(&self) -> Option<Descriptor<'_>> {
         match self {
-            FileOperation::Open { .. } => Awaited::on(-1),
+            FileOperation::Open { .. } => None,
             FileOperation::Read { file, .. }
             | FileOperation::Write { file, .. }
             | FileOperation::ReadVectored { file, .. }
             | FileOperation::WriteVectored { file, .. }
-            | FileOperation::Sync { file, .. } => (*file).into(),
+            | FileOperation::Sync { file, .. } => Some(*file),
         }
     }
 }

@@ -42,6 +42,9 @@ const STALL_THRESHOLD: Duration = Duration::from_millis(100);
 /// percent of a CPU.
 const DELAY_INTERVAL_MIN: Duration = Duration::from_millis(1);
 
+/// The limit of a test with virtual time, which takes no longer than its fibers compute.
+const VIRTUAL_TEST_TIME_MAX: Duration = Duration::from_secs(60);
+
 pub(super) const fn is_stack_size(bytes: usize) -> bool {
     bytes <= STACK_SIZE_MAX
 }
@@ -70,6 +73,8 @@ pub struct Builder {
     pub(super) calls: pool::Config,
     context: Option<Arc<dyn AnyContext>>,
     monitor: monitor::Config,
+    has_virtual_time: bool,
+    pub(super) limit: Option<Duration>,
 }
 
 impl fmt::Debug for Builder {
@@ -90,6 +95,8 @@ impl fmt::Debug for Builder {
             .field("blocking_keep_alive", &self.calls.keep_alive)
             .field("stall_threshold", &self.monitor.threshold)
             .field("sample_delays", &self.monitor.delay_interval)
+            .field("has_virtual_time", &self.has_virtual_time)
+            .field("limit", &self.limit)
             .finish_non_exhaustive()
     }
 }
@@ -112,7 +119,16 @@ impl Builder {
                 report: None,
                 delay_interval: None,
             },
+            has_virtual_time: false,
+            limit: None,
         }
+    }
+
+    /// Makes time virtual, and limits tests.
+    pub(crate) fn virtual_time(mut self) -> Builder {
+        self.has_virtual_time = true;
+        self.limit.get_or_insert(VIRTUAL_TEST_TIME_MAX);
+        self
     }
 
     /// Sets the driver that carries the calls of fibers to the kernel.
@@ -390,6 +406,11 @@ impl Builder {
                 let (workers, details) = self.start_workers(counts, make)?;
                 (Backend::Workers(workers), details)
             }
+            Mechanism::Threads if self.has_virtual_time => {
+                let what =
+                    "there is no virtual time with the driver `threads`: choose `uring` or `epoll`";
+                return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+            }
             Mechanism::Threads => {
                 let details = "a thread of the system for each fiber".to_owned();
                 (Backend::Threads(Threads::new(self.stack_size)), details)
@@ -407,8 +428,13 @@ impl Builder {
 
     /// Validates the settings and returns the numbers of workers.
     fn check(&self) -> io::Result<Counts> {
-        let counts = Counts::new(self.workers, self.max_workers)?;
+        let only = self.has_virtual_time.then_some(1);
+        let counts = Counts::new(self.workers.or(only), self.max_workers)?;
         let refused = |what: String| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        if self.has_virtual_time && counts.max > 1 {
+            let max = counts.max;
+            return refused(format!("{max} workers with virtual time: choose 1"));
+        }
         if !is_stack_size(self.stack_size) {
             let given = self.stack_size;
             return refused(format!(
@@ -464,6 +490,7 @@ impl Builder {
             },
             calls: self.calls,
             context: self.context.clone().filter(|_| !own_tls),
+            clock: self.has_virtual_time.then(Arc::default),
         });
         // If a worker fails to start below, dropping this ends those that have started.
         let mut workers = Workers {
@@ -535,8 +562,10 @@ fn work(
     (make, rings): (MakeDriver, uring::Options),
     report: Box<dyn FnOnce(io::Result<String>)>,
 ) {
-    let prepared = AlternateStack::install()
-        .and_then(|stack| Ok((stack, Worker::new(index, shared, queues, make(rings)?)?)));
+    let prepared = AlternateStack::install().and_then(|stack| {
+        let driver = shared.with_clock(make(rings)?);
+        Ok((stack, Worker::new(index, shared, queues, driver)?))
+    });
     // The worker is dropped before the alternate stack: destructors of fibers may still overflow
     // their stacks.
     let (_alternate_stack, worker) = match prepared {

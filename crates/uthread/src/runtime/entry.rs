@@ -9,12 +9,15 @@
 
 use std::io::{self, Write};
 use std::mem::ManuallyDrop;
+use std::panic::{self, AssertUnwindSafe};
 use std::process::{ExitCode, Termination};
+use std::time::Duration;
 
 use super::builder::is_stack_size;
+use super::limit::Limit;
 use super::panic_hook;
 use super::workers::is_count_of_workers;
-use super::{Builder, Runtime, Shutdown};
+use super::{Backend, Builder, Runtime, Shutdown};
 
 impl Builder {
     /// Fails at compile time if a runtime cannot have this number of workers.
@@ -51,11 +54,38 @@ impl Builder {
     #[track_caller]
     pub fn run_test<T: Termination>(self, body: fn() -> T) -> ExitCode {
         panic_hook::capture();
-        match self.build() {
-            Ok(runtime) => AbandonOnDrop(Some(runtime)).run(|| body().report()),
+        let limit = self.limit;
+        let (runtime, limit) = match self.build().and_then(|runtime| begin(runtime, limit)) {
+            Ok(begun) => begun,
             Err(error) => panic!("the runtime cannot start: {error}"),
+        };
+        let result = panic::catch_unwind(AssertUnwindSafe(|| runtime.run(|| body().report())));
+        let limit = limit.and_then(Limit::end);
+        if let Some(verdict) = limit.as_ref().or_else(|| runtime.verdict()) {
+            panic!("{verdict}");
         }
+        result.unwrap_or_else(|payload| panic::resume_unwind(payload))
     }
+
+    /// Limits the time that the test may take, by the clock of the system. A test that takes longer
+    /// fails, with a list of its fibers, and these are cancelled.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Builder {
+        self.limit = Some(limit);
+        self
+    }
+}
+
+/// Begins the limit of a test.
+///
+/// # Errors
+///
+/// The errors of `pthread_create(3)`.
+fn begin(runtime: Runtime, limit: Option<Duration>) -> io::Result<(AbandonOnDrop, Option<Limit>)> {
+    let limit = limit.map(|limit| Limit::begin(&runtime, limit));
+    let limit = limit.transpose()?;
+    Ok((AbandonOnDrop(Some(runtime)), limit))
 }
 
 /// Abandons the fibers of a runtime on drop, also during a panic.
@@ -64,8 +94,19 @@ struct AbandonOnDrop(Option<Runtime>);
 impl AbandonOnDrop {
     #[track_caller]
     fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
-        let runtime = self.0.as_ref().expect("set until the drop");
-        runtime.run(f)
+        self.runtime().run(f)
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.0.as_ref().expect("set until the drop")
+    }
+
+    /// Returns why the fibers were ended, if not by the program.
+    fn verdict(&self) -> Option<&String> {
+        match &self.runtime().backend {
+            Backend::Workers(workers) => workers.shared.verdict.get(),
+            Backend::Threads(_) => None,
+        }
     }
 }
 

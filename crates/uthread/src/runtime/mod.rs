@@ -22,6 +22,7 @@ mod driver;
 mod dump;
 mod entry;
 mod kernel_workers;
+mod limit;
 mod metrics;
 mod panic_hook;
 mod polling;

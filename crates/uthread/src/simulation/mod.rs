@@ -136,6 +136,7 @@ impl Simulation {
             sharing,
             calls: pool::Config::default(),
             context: None,
+            clock: None,
         });
         let shared = Arc::new(shared);
         let simulated = |(index, queues)| {

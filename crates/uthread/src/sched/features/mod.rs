@@ -12,6 +12,7 @@
 //! | [`shared_stack`] | calls on a stack that fibers share |
 //! | [`listing`] | the list of a runtime's fibers |
 //! | [`ring`] | the features of the caller's ring |
+//! | [`virtual_time`] | a runtime as a driver with virtual time sees it |
 //! | [`fork`] | the state of a fiber in a child made by `fork` |
 
 pub(crate) mod dedicated;
@@ -25,3 +26,4 @@ pub(crate) mod ring;
 pub(crate) mod shared_stack;
 pub(crate) mod started_requests;
 pub(crate) mod thread_ends;
+pub(crate) mod virtual_time;

@@ -72,7 +72,7 @@ fn is_deadlocked(shared: &Shared, progress: u64) -> bool {
 }
 
 /// The report.
-struct Deadlock<'a>(&'a [FiberInfo]);
+pub(in crate::sched) struct Deadlock<'a>(pub(in crate::sched) &'a [FiberInfo]);
 
 impl fmt::Display for Deadlock<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,7 +11,7 @@
 
 #[cfg(feature = "backtrace")]
 mod backtrace;
-mod deadlock;
+pub(in crate::sched) mod deadlock;
 pub(crate) mod hooks;
 mod observation;
 mod probes;

@@ -63,6 +63,7 @@ use self::shortage::Shortage;
 use self::spares::Spares;
 use super::queues::new_fibers::{NewFibers, take};
 use super::queues::prioritized::SharedPrioritized;
+use crate::clock::VirtualClock;
 use crate::driver::native::blocked::Task;
 use crate::fiber::{AnyContext, FiberRef, Reserved};
 use crate::pool::{self, OwnPool};
@@ -94,6 +95,8 @@ pub(crate) struct Shared {
     /// Set before the first dedicated fiber starts.
     dedicated: OnceLock<Arc<dyn DedicatedFibers>>,
     pub(crate) notifier: Notifier,
+    /// Why the fibers were ended, if not by the program.
+    pub(crate) verdict: OnceLock<String>,
 }
 
 /// The settings of a runtime.
@@ -107,6 +110,8 @@ pub(crate) struct Settings {
     pub(crate) sharing: SharePolicy,
     pub(crate) calls: pool::Config,
     pub(crate) context: Option<Arc<dyn AnyContext>>,
+    /// If time is virtual. There is one worker then.
+    pub(crate) clock: Option<Arc<VirtualClock>>,
 }
 
 /// When a worker gives started fibers to others.
@@ -136,11 +141,13 @@ impl Shared {
             sharing,
             calls,
             context,
+            clock,
         } = settings;
         let idle = Arc::new(Idle::default());
         let life = Life::default();
         let peers = Arc::default();
-        let remote = |index| Remote::new(index, &idle, life.abandonment(), &peers, workers == 1);
+        let (clock, only) = (clock.as_ref(), workers == 1);
+        let remote = |index| Remote::new(index, &idle, life.abandonment(), &peers, clock, only);
         let (remotes, queues): (Vec<_>, _) = (0..workers).map(remote).unzip();
         peers.get_or_init(|| remotes.iter().map(Arc::downgrade).collect());
         let shared = Shared {
@@ -167,6 +174,7 @@ impl Shared {
             outside: AtomicUsize::new(0),
             dedicated: OnceLock::new(),
             notifier: Notifier::default(),
+            verdict: OnceLock::new(),
         };
         if active < workers {
             shared.life.begin_resizing();

@@ -17,6 +17,7 @@ use super::history::History;
 use super::idle::{Idle, Sleeper};
 use super::listing::Listing;
 use crate::atomic::lock;
+use crate::clock::VirtualClock;
 use crate::driver::native::blocked::Task;
 use crate::driver::{Token, Wake};
 use crate::fiber::{Control, FiberRef, Started};
@@ -63,6 +64,8 @@ pub(crate) struct Remote {
     /// The runtime's decision.
     pub(in crate::sched) abandonment: Arc<Decision>,
     peers: Arc<Peers>,
+    /// If time is virtual.
+    pub(in crate::sched) clock: Option<Arc<VirtualClock>>,
     /// Set while the worker lives: handles to its fibers must not keep its ring open.
     waker: Mutex<Option<Box<dyn Wake>>>,
     /// `true` once the worker has ended. Relaxed: a late reader only checks once more.
@@ -129,6 +132,7 @@ impl Remote {
         idle: &Arc<Idle>,
         abandonment: &Arc<Decision>,
         peers: &Arc<Peers>,
+        clock: Option<&Arc<VirtualClock>>,
         only: bool,
     ) -> (Arc<Remote>, LocalEnds) {
         let (new, handle) = NewFibers::new(only);
@@ -150,6 +154,7 @@ impl Remote {
             idle: Arc::clone(idle),
             abandonment: Arc::clone(abandonment),
             peers: Arc::clone(peers),
+            clock: clock.cloned(),
             waker: Mutex::new(None),
             has_ended: AtomicBool::new(false),
             names: Mutex::default(),

@@ -6,6 +6,7 @@
 )]
 
 use std::ptr::{self, NonNull};
+use std::time::Duration;
 
 use super::Worker;
 use crate::fiber::{Started, kept};
@@ -136,6 +137,16 @@ pub(crate) fn with_worker<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
 #[inline]
 pub(crate) fn with_present_worker<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
     with_worker_of(own_record(), |_| (), action)
+}
+
+/// Returns the time by a clock of the system, if the caller's runtime has virtual time. Never suspends
+/// the caller, which may be a fiber that runs without its worker.
+pub(crate) fn virtual_time(clock: libc::clockid_t) -> Option<Duration> {
+    let of_worker = with_present_worker(|worker| {
+        let virtual_clock = worker.queues.remote.clock.as_ref()?;
+        virtual_clock.time(clock)
+    });
+    of_worker.unwrap_or_else(|| running()?.control().scheduler()?.clock()?.time(clock))
 }
 
 /// Calls `action` with the worker that the record names. If one was taken, calls `wait` first.

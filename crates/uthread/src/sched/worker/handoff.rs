@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use super::current;
+use crate::clock::VirtualClock;
 use crate::fiber::{FiberRef, Scheduler, Started};
 use crate::priorities::Priority;
 use crate::sched::shared::{Mail, Remote, Shared};
@@ -142,5 +143,9 @@ impl Scheduler for Remote {
         if let Some(worker) = self.peer(worker) {
             worker.mail(Mail::Interrupt(fiber));
         }
+    }
+
+    fn clock(&self) -> Option<&VirtualClock> {
+        self.clock.as_deref()
     }
 }

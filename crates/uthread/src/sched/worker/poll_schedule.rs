@@ -37,7 +37,7 @@ impl PollSchedule {
         if let Some(flush_at) = self.flush_at.get() {
             let driver = driver.lock();
             let end = self.look_at.get().map_or(flush_at, |at| at.min(flush_at));
-            return driver.is_flush_due() || driver.now() >= end;
+            return driver.is_flush_due() || driver.is_over(end);
         }
         let Some(look_at) = self.look_at.get() else {
             return false;
@@ -47,7 +47,7 @@ impl PollSchedule {
             return false;
         }
         // Once due, it remains so until the poll.
-        let is_due = driver.lock().now() >= look_at;
+        let is_due = driver.lock().is_over(look_at);
         let is_spared = !is_due && !queues.ready.is_ordered() && !queues.ready.has_spent();
         self.looks_spared
             .set(if is_spared { LOOKS_SPARED } else { 0 });

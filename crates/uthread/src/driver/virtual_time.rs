@@ -1,0 +1,238 @@
+//! A driver whose waits take virtual time: it moves a clock instead of sleeping, once nothing else
+//! can happen.
+//!
+//! ```text
+//!   something has run         -> look for completions
+//!   .. nothing                -> wait a little for what the kernel delivers late, if a fiber waits for that
+//!   .. nothing, a timer       -> move the clock to it
+//!   .. nothing, no timer      -> wait for threads and processes outside; then it is a deadlock
+//!   a call goes on outside    -> wait, while time stands still
+//! ```
+//!
+//! The rest is done by another driver.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::FileType;
+
+use super::{Completion, Counts, Driver, RingFeatures, Start, Token, Wake, native};
+use crate::clock::VirtualClock;
+use crate::op::Operation;
+use crate::priorities::Priority;
+
+/// How long the kernel may take to deliver what one fiber has sent to another: it usually does so
+/// within the sender's call.
+const DELIVERY_TIME_MAX: Duration = Duration::from_micros(200);
+
+/// How long threads and processes outside of the runtime may take to wake one of its fibers.
+const OUTSIDE_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// Number of times that a batch goes on before one ends.
+const BATCH_CHECKS: u32 = 16;
+
+/// After this time, it looks again whether calls still go on outside.
+const BUSY_TIME_MAX: Duration = Duration::from_millis(100);
+
+/// The runtime as its driver sees it.
+pub(crate) trait Surroundings: Send {
+    /// Returns a number that changes when a fiber runs.
+    fn progress(&self) -> u64;
+    /// Returns `true` if a fiber waits for the end of a call on another thread, or runs on one.
+    fn is_busy(&self) -> bool;
+    /// Ends the fibers, none of which can go on.
+    fn end_deadlock(&self);
+}
+
+/// What has happened since a fiber or a timer has run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Ran,
+    /// It has looked for completions, and there were none.
+    Polled,
+    /// Nor has the kernel delivered anything late.
+    Quiet,
+    /// Nothing was left but to wait for others, since this time of the system.
+    WaitsSince(u64),
+    /// The deadlock was reported.
+    Ended,
+}
+
+pub(crate) struct VirtualDriver {
+    inner: Box<dyn Driver>,
+    clock: Arc<VirtualClock>,
+    runtime: Box<dyn Surroundings>,
+    phase: Phase,
+    /// The progress at the last wait.
+    progress: u64,
+    /// Pending operations that end by themselves: time stands still until then.
+    own: HashSet<Token>,
+    /// Number of the other pending operations, which may wait for another fiber.
+    others: usize,
+    checks: Cell<u32>,
+}
+
+impl VirtualDriver {
+    pub(crate) fn new(
+        inner: Box<dyn Driver>,
+        clock: Arc<VirtualClock>,
+        runtime: Box<dyn Surroundings>,
+    ) -> VirtualDriver {
+        VirtualDriver {
+            inner,
+            clock,
+            runtime,
+            phase: Phase::Ran,
+            progress: 0,
+            own: HashSet::new(),
+            others: 0,
+            checks: Cell::new(0),
+        }
+    }
+
+    /// Returns how long to sleep now, after it has moved the clock if that is due. `timeout` is the
+    /// time until the next timer.
+    fn next_sleep(&mut self, timeout: Option<Duration>) -> Duration {
+        let progress = self.runtime.progress();
+        if self.progress != progress {
+            self.progress = progress;
+            self.phase = Phase::Ran;
+        }
+        if !self.own.is_empty() || self.runtime.is_busy() {
+            return BUSY_TIME_MAX;
+        }
+        match (self.phase, timeout) {
+            (Phase::Ran, _) => {
+                self.phase = Phase::Polled;
+                Duration::ZERO
+            }
+            (Phase::Polled, _) if self.others > 0 => {
+                self.phase = Phase::Quiet;
+                DELIVERY_TIME_MAX
+            }
+            (_, Some(timeout)) => {
+                self.clock.advance(timeout);
+                // A timer may have cancelled an operation, whose end comes before the next one.
+                self.phase = Phase::Ran;
+                Duration::ZERO
+            }
+            (Phase::Polled | Phase::Quiet, None) => {
+                self.phase = Phase::WaitsSince(native::monotonic_ns());
+                OUTSIDE_TIME_MAX
+            }
+            (Phase::WaitsSince(since), None) => {
+                let waited = Duration::from_nanos(native::monotonic_ns() - since);
+                let rest = OUTSIDE_TIME_MAX.saturating_sub(waited);
+                if rest.is_zero() {
+                    self.phase = Phase::Ended;
+                    self.runtime.end_deadlock();
+                }
+                rest
+            }
+            (Phase::Ended, None) => BUSY_TIME_MAX,
+        }
+    }
+}
+
+/// Returns `true` if an operation ends without anybody else: one on a file or a device, not on a
+/// pipe or a socket.
+fn ends_by_itself(operation: &Operation<'_>) -> bool {
+    let Operation::File(operation) = operation else {
+        return false;
+    };
+    let Some(file) = operation.file() else {
+        return true;
+    };
+    rustix::fs::fstat(file.fd).is_ok_and(|status| {
+        !matches!(
+            FileType::from_raw_mode(status.st_mode),
+            FileType::Fifo | FileType::Socket | FileType::CharacterDevice
+        )
+    })
+}
+
+impl Driver for VirtualDriver {
+    fn description(&self) -> String {
+        format!("{}, virtual time", self.inner.description())
+    }
+
+    fn waker(&self) -> io::Result<Box<dyn Wake>> {
+        self.inner.waker()
+    }
+
+    #[allow(unsafe_code, reason = "the kernel gets pointers")]
+    unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
+        let is_own = ends_by_itself(operation);
+        // SAFETY: by the caller's contract.
+        let start = unsafe { self.inner.start(operation, token) };
+        match start {
+            Start::Pending(_) if is_own => drop(self.own.insert(token)),
+            Start::Pending(_) => self.others += 1,
+            Start::Done(_) | Start::Full => {}
+        }
+        start
+    }
+
+    fn set_priority(&mut self, priority: Priority) {
+        self.inner.set_priority(priority);
+    }
+
+    fn cancel(&mut self, target: Token) {
+        self.inner.cancel(target);
+    }
+
+    fn flush_within(&self) -> Option<Duration> {
+        self.inner.flush_within()
+    }
+
+    fn is_flush_due(&self) -> bool {
+        self.inner.is_flush_due()
+    }
+
+    /// Time stands still during a batch, so its end is one by number.
+    fn is_over(&self, _end: Instant) -> bool {
+        self.checks.update(|checks| (checks + 1) % BATCH_CHECKS);
+        self.checks.get() == 0
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
+    fn is_flushed(&mut self) -> bool {
+        self.inner.is_flushed()
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) {
+        let sleep = match timeout {
+            Some(Duration::ZERO) => Duration::ZERO,
+            timeout => self.next_sleep(timeout),
+        };
+        self.inner.wait(Some(sleep));
+    }
+
+    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
+        let (own, others) = (&mut self.own, &mut self.others);
+        self.inner.reap(max, &mut |token, completion| {
+            if !completion.more && !own.remove(&token) {
+                *others -= 1;
+            }
+            complete(token, completion);
+        })
+    }
+
+    fn ring(&mut self) -> Option<&mut dyn RingFeatures> {
+        self.inner.ring()
+    }
+
+    fn counts(&self) -> Counts {
+        self.inner.counts()
+    }
+
+    fn now(&self) -> Instant {
+        self.inner.now()
+    }
+}
