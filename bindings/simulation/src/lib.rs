@@ -25,9 +25,10 @@
 //! | --- | --- |
 //! | sleeps, timeouts, deadlines and intervals, of `uthread`, `std` and C | virtual |
 //! | `Instant::now`, `SystemTime::now`, `clock_gettime`, `gettimeofday`, `time` | virtual; those of CPU time are not |
+//! | threads that a fiber creates, by `std` or by C | are fibers of the same runtime |
 //! | sockets and pipes between the fibers of a test | no time: what was sent arrives before time goes on |
 //! | files, names, [`blocking`](uthread::blocking()) calls, and fibers that block their thread | no time: it stands still meanwhile |
-//! | peers outside of the runtime: threads, processes, other hosts | real time, for which virtual time does not wait |
+//! | peers outside of the runtime: processes, other hosts, threads that no fiber has created | real time, for which virtual time does not wait |
 //! | timers of the kernel: retransmission, and delayed acknowledgements with Nagle's algorithm | real time, too: set `TCP_NODELAY` |
 //!
 //! A timer expires up to 131 us late, as it does in real time.
@@ -54,6 +55,8 @@
 
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod clocks;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+mod threads;
 
 use uthread::runtime::Builder;
 use uthread_interpose as _;

@@ -210,6 +210,41 @@ fn time_stands_still_during_calls_outside() {
 }
 
 #[test]
+fn threads_are_fibers() {
+    thread_local!(static OWN: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
+    on_each_driver(|| {
+        let worker = rustix::thread::gettid();
+        let builder = thread::Builder::new().name("other".to_owned());
+        let other = builder.spawn(move || {
+            OWN.set(1);
+            assert_eq!(rustix::thread::gettid(), worker);
+            assert_eq!(thread::current().name(), Some("other"));
+            thread::park_timeout(HOUR);
+            "done"
+        });
+        let (result, taken) = time_of(|| other.unwrap().join());
+        assert_eq!(result.unwrap(), "done");
+        assert_takes(HOUR, taken);
+        assert_eq!(OWN.get(), 0);
+        let (_, taken) = time_of(|| {
+            thread::scope(|scope| {
+                let sleeper = |minutes: u64| {
+                    scope.spawn(move || thread::sleep(Duration::from_secs(60 * minutes)));
+                };
+                (1..=60_u64).for_each(sleeper);
+            });
+        });
+        assert_takes(HOUR, taken);
+        drop(thread::spawn(|| thread::sleep(HOUR)));
+        assert!(thread::spawn(|| panic!("on purpose")).join().is_err());
+    });
+    // Elsewhere they are threads.
+    let own = rustix::thread::gettid();
+    let other = thread::spawn(rustix::thread::gettid).join().unwrap();
+    assert_ne!(own, other);
+}
+
+#[test]
 fn a_pipe_takes_no_time() {
     on_each_driver(|| {
         let (mut reader, mut writer) = uthread::io::pipe().unwrap();

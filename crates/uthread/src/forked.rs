@@ -7,6 +7,7 @@
 //! locked, and no thread can start any more. So the library [starts](spawn) its threads here, and a
 //! fork [waits](await_starts) for them.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -51,10 +52,29 @@ pub(crate) fn spawn(
     }
     STARTING.fetch_add(1, Ordering::Relaxed);
     let starting = Starting;
-    builder.spawn(move || {
+    set_spawning(true);
+    let spawned = builder.spawn(move || {
         drop(starting);
         body();
-    })
+    });
+    set_spawning(false);
+    spawned
+}
+
+thread_local! {
+    static IS_SPAWNING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Never inlined, like every access to a thread-local that fibers make.
+#[inline(never)]
+fn set_spawning(is_spawning: bool) {
+    IS_SPAWNING.set(is_spawning);
+}
+
+/// Returns `true` while the caller starts a thread of the library's.
+#[inline(never)]
+pub(crate) fn is_spawning() -> bool {
+    IS_SPAWNING.get()
 }
 
 /// Waits until the threads have started that are about to. Called by a thread that forks.

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use crate::atomic;
+use crate::forked;
 use crate::runtime::Builder;
 use crate::sched::worker::current;
 use crate::sync::futex;
@@ -48,6 +49,17 @@ pub fn wake(word: &AtomicU32, count: usize) -> usize {
 #[must_use]
 pub fn virtual_time(builder: Builder) -> Builder {
     builder.virtual_time()
+}
+
+/// Returns `true` if what the caller creates as a thread is to be a fiber: it may be suspended, and its
+/// runtime has virtual time.
+///
+/// ```
+/// assert!(!uthread::interposition::has_virtual_time());
+/// ```
+#[must_use]
+pub fn has_virtual_time() -> bool {
+    may_suspend() && !forked::is_spawning() && time(libc::CLOCK_MONOTONIC).is_some()
 }
 
 /// Returns the time by a clock of `clock_gettime(2)`, since its epoch, if the caller is a fiber of a
