@@ -53,8 +53,8 @@ pub(super) struct Connections {
     interests: InterestTable<Receive<'static>>,
     /// Results of receives that have waited. Bounded by the number of fibers.
     done: VecDeque<(Token, i32)>,
-    /// The eventfd that the ring signals, once a connection is registered: until then the worker
-    /// sleeps in the ring, and a signal would only take time.
+    /// The eventfd that the ring signals, once a connection is registered, where the kernel permits
+    /// that: until then the worker sleeps in the ring, and a signal would only take time.
     eventfd: Option<Eventfd>,
     /// `true` if the ring may have completions that it did not signal.
     has_unsignaled: bool,
@@ -134,7 +134,7 @@ impl Connections {
     /// `EMFILE` if the process has no free descriptor; any other error with which the kernel
     /// refuses the eventfd.
     #[inline]
-    fn listen(&mut self, ring: &IoUring) -> io::Result<()> {
+    pub(super) fn listen(&mut self, ring: &IoUring) -> io::Result<()> {
         match self.eventfd {
             Some(_) => Ok(()),
             None => self.begin_to_listen(ring),

@@ -162,6 +162,12 @@ fn assemble(
     let is_polled = matches!(mode, setup::Mode::Polled { .. });
     // Fibers that move to other rings are served at less cost by requests.
     let has_connections = !is_polled && (!options.moves || options.is_only);
+    let mut connections = has_connections.then(Connections::new).transpose()?;
+    // Before Linux 5.18, the ring gets an eventfd only once it has no requests, and the call waits
+    // for that.
+    if mode == setup::Mode::Interrupting {
+        connections.take_if(|connections| connections.listen(&ring).is_err());
+    }
     // With cooperative task work, a request for each send takes as little time, and the fiber goes
     // behind those that wait for their turn: fewer connections wait for long.
     let tries_sends = mode == setup::Mode::Deferred;
@@ -176,7 +182,7 @@ fn assemble(
         send_batcher: SendBatcher::new(Duration::ZERO),
         registered: Registered::new(),
         devices: devices.and_then(Result::ok),
-        connections: has_connections.then(Connections::new).transpose()?,
+        connections,
         in_flight: InFlight {
             raws: Raws::default(),
             cancellations: Cancellations::default(),

@@ -23,6 +23,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::user_data::Target;
 use super::*;
+use crate::driver::eventfd::Eventfd;
 use crate::op::CANCELLED_RESULTS;
 use crate::op::fs::FileOperation;
 use crate::op::multishot::MultishotOperation;
@@ -101,6 +102,26 @@ fn wait_for(ring: &mut Uring, count: usize) -> Vec<(u64, i32)> {
         });
     }
     done
+}
+
+/// Before Linux 5.18, the kernel would wait for the end of all requests.
+#[test]
+fn the_simplest_ring_has_its_eventfd_before_any_request() {
+    let (ring, mode) = match setup::ring(&[setup::Mode::Interrupting]) {
+        Err(error) if is_refusal(&error) => return eprintln!("left out: {error}"),
+        made => made.unwrap(),
+    };
+    let made = (ring, mode, None);
+    let ring = assemble(
+        Options::default(),
+        made,
+        #[cfg(uthread_urgent)]
+        None,
+    );
+    let ring = &ring.unwrap().submissions.ring;
+    let other = Eventfd::new().unwrap();
+    let set = ring.submitter().register_eventfd(other.as_fd().as_raw_fd());
+    assert_eq!(set.unwrap_err().raw_os_error(), Some(libc::EBUSY));
 }
 
 #[test]
