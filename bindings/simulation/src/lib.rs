@@ -17,7 +17,8 @@
 //! test of timeouts, retries or leases takes as long as its fibers compute, and does not depend on
 //! how fast the machine is. The code under test is not changed: [`std::time`], the clocks of the C
 //! library and whatever a dependency reads by them are virtual, and what waits by the C library
-//! suspends its fiber.
+//! suspends its fiber. A multi-threaded runtime of Tokio in a test has virtual time, too: its threads
+//! are fibers then.
 //!
 //! # What takes virtual time
 //!
@@ -67,6 +68,10 @@ use uthread_interpose as _;
 /// Building it fails with `InvalidInput` for more workers, and with `Unsupported` for
 /// [`Driver::Threads`](uthread::Driver::Threads).
 ///
+/// # Panics
+///
+/// Panics without glibc, and on other CPUs than x86-64.
+///
 /// ```
 /// use std::time::{Duration, Instant};
 ///
@@ -81,5 +86,9 @@ use uthread_interpose as _;
 /// ```
 #[must_use]
 pub fn virtual_time(builder: Builder) -> Builder {
+    assert!(
+        cfg!(all(target_env = "gnu", target_arch = "x86_64")),
+        "there is virtual time only with glibc on x86-64"
+    );
     uthread::interposition::virtual_time(builder)
 }

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use uthread_resilience::Retry;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -59,4 +60,28 @@ fn retries_wait_longer_and_longer() {
             "{pause:?}"
         );
     }
+}
+
+#[uthread::test(virtual_time)]
+fn a_runtime_of_tokio_has_virtual_time_too() {
+    let start = Instant::now();
+    let builder = &mut tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::time::sleep(60 * MINUTE).await;
+            stream.write_all(b"late").await
+        });
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let mut text = [0; 4];
+        let read = stream.read_exact(&mut text);
+        assert!(tokio::time::timeout(30 * MINUTE, read).await.is_err());
+        stream.read_exact(&mut text).await.unwrap();
+        assert_eq!(&text, b"late");
+        server.await.unwrap().unwrap();
+    });
+    assert_eq!(start.elapsed().as_secs(), 3600);
 }

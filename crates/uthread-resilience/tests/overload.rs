@@ -21,31 +21,29 @@ fn latencies(limit: Option<&Limit>) -> Vec<Duration> {
         Ok(())
     };
     let answered = Mutex::new(Vec::new());
-    uthread::run(|| {
-        uthread::scope(|scope| {
-            for _ in 0..CLIENTS {
-                scope.spawn(|| {
-                    while answered.lock().unwrap().len() < CALLS {
-                        let start = Instant::now();
-                        let result = match limit {
-                            Some(limit) => limit.call(work),
-                            None => work(),
-                        };
-                        match result {
-                            Ok(()) => answered.lock().unwrap().push(start.elapsed()),
-                            Err(_) => uthread::sleep(10 * WORK),
-                        }
+    uthread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                while answered.lock().unwrap().len() < CALLS {
+                    let start = Instant::now();
+                    let result = match limit {
+                        Some(limit) => limit.call(work),
+                        None => work(),
+                    };
+                    match result {
+                        Ok(()) => answered.lock().unwrap().push(start.elapsed()),
+                        Err(_) => uthread::sleep(10 * WORK),
                     }
-                });
-            }
-        });
+                }
+            });
+        }
     });
     let mut answered = answered.into_inner().unwrap();
     answered.sort_unstable();
     answered
 }
 
-#[test]
+#[uthread::test(virtual_time)]
 fn with_a_limit_an_overloaded_server_answers_in_time() {
     let without = latencies(None);
     let limit = Limit::new(2, 1000);
