@@ -16,11 +16,12 @@
 //! that the crate [`io_uring`] can build, and suspends the fiber until it has completed;
 //! [`submit_all`] executes several requests, linked or not. Both need a fiber on
 //! [`Driver::Uring`](crate::Driver::Uring) and otherwise return
-//! [`Unsupported`](std::io::ErrorKind::Unsupported) with a remedy. [`supported`] queries the
-//! kernel.
+//! [`Unsupported`](std::io::ErrorKind::Unsupported) with a remedy. A [`FileSlot`] is a place for a
+//! file without a descriptor. [`supported`] queries the kernel.
 
 mod accept;
 mod buffers;
+mod file_slot;
 mod nop;
 mod poll;
 mod read_file;
@@ -37,6 +38,7 @@ pub use io_uring;
 use crate::sched;
 pub use accept::{Accept, accept};
 pub use buffers::{BufferRing, Chunk};
+pub use file_slot::FileSlot;
 pub use nop::nop;
 pub use poll::{Events, Poll, poll, poll_once};
 pub use read_file::{read_file, read_file_beneath};

@@ -3,17 +3,21 @@
 
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::mem;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::ptr::null_mut;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use uthread::io::pipe;
-use uthread::net::TcpStream;
-use uthread::ring::RegisteredFile;
+use uthread::net::{TcpListener, TcpStream};
+use uthread::ring::io_uring::{opcode, types};
+use uthread::ring::{FileSlot, RegisteredFile};
 
 use crate::fixtures::registered::{FILES, has, require};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, NO_RING, behaviours};
+use crate::support::requests::result_of;
 use crate::support::{errno, file_of, pair_with_std};
 
 behaviours![
@@ -37,7 +41,13 @@ behaviours![
             a_deadline_ends_a_wait_for_a_registered_stream,
         ]
     ),
-    (&[NO_RING], [the_places_of_files_are_used_again]),
+    (
+        &[NO_RING],
+        [
+            the_places_of_files_are_used_again,
+            a_slot_dropped_while_its_worker_sleeps_is_closed,
+        ]
+    ),
 ];
 
 fn a_borrowed_file_is_given_back(place: Place) {
@@ -198,4 +208,33 @@ fn the_places_of_files_are_used_again(place: Place) {
             std::thread::spawn(move || drop(files)).join().unwrap();
         }
     });
+}
+
+/// Less than a worker sleeps without an event, and more than a kernel takes to close a file.
+const SLEEP_MIN: Duration = Duration::from_secs(2);
+
+/// As for a stream. The connection has no descriptor.
+fn a_slot_dropped_while_its_worker_sleeps_is_closed(place: Place) {
+    require(place, FILES);
+    let runtime = place.runtime();
+    let (slot, mut theirs) = runtime.run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let theirs = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let slot = FileSlot::reserve().unwrap();
+        let target = types::DestinationSlot::try_from_slot_target(slot.index()).unwrap();
+        let fd = types::Fd(listener.as_raw_fd());
+        let accept = opcode::Accept::new(fd, null_mut(), null_mut()).file_index(Some(target));
+        assert_eq!(result_of(accept.build()), 0);
+        let send = opcode::Send::new(types::Fixed(slot.index()), b"x".as_ptr(), 1);
+        assert_eq!(result_of(send.build()), 1);
+        (slot, theirs)
+    });
+    theirs.read_exact(&mut [0]).unwrap();
+    let (mut silent, _writer) = pipe().unwrap();
+    let sleeps = place.spawn_waiting(&runtime, move || silent.read(&mut [0]).map(drop));
+    theirs.set_read_timeout(Some(SLEEP_MIN)).unwrap();
+    drop(slot);
+    assert_eq!(theirs.read(&mut [0]).unwrap(), 0);
+    sleeps.cancel();
+    assert_eq!(errno(sleeps.join().unwrap()), Errno::CANCELED);
 }

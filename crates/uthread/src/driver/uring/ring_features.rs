@@ -43,8 +43,11 @@ impl RingFeatures for Uring {
     }
 
     fn reserve_file(&mut self) -> io::Result<Registration> {
-        self.registered
-            .reserve_file(&self.submissions.ring.submitter())
+        let ring = self.submissions.ring.submitter();
+        let registration = self.registered.reserve_file(&ring)?;
+        // As for a file.
+        self.registered.set_wake(&self.waker)?;
+        Ok(registration)
     }
 }
 
