@@ -48,6 +48,11 @@ typedef struct uthread_manager uthread_manager;
 typedef struct uthread_memory uthread_memory;
 
 /*
+ Slots in the file table of the ring of a manager, for files without a descriptor.
+ */
+typedef struct uthread_slots uthread_slots;
+
+/*
  How a manager is created. Zeros are the defaults.
  */
 typedef struct uthread_options {
@@ -307,6 +312,31 @@ struct uthread_file *uthread_file_register(const struct uthread_manager *manager
  `file` comes from `uthread_file_register`, and nobody uses the pointer any more.
  */
 void uthread_file_close(struct uthread_file *file);
+
+/*
+ Reserves `count` slots in the file table of the manager's ring, and stores the index of each. A
+ request opens or accepts into a slot if its `file_index` is the index plus one, uses the file with
+ the flag `IOSQE_FIXED_FILE` and the index as `fd`, and closes it by that `file_index`. Returns
+ null, and reserves nothing, if there is no ring, if it has fewer free slots (it has 1024), or if
+ the kernel is older than 5.19. Not to be called by a completion, as it waits for the manager.
+
+ Preconditions:
+
+ The manager is open. `indexes` has room for `count` numbers.
+ */
+struct uthread_slots *uthread_slots_reserve(const struct uthread_manager *manager,
+                                            uint32_t count,
+                                            uint32_t *indexes);
+
+/*
+ Gives slots back, and closes the files in them, before Linux 6.4 up to a second later. May be
+ called after the manager was closed.
+
+ Preconditions:
+
+ `slots` comes from `uthread_slots_reserve`, and nobody uses the pointer or the slots any more.
+ */
+void uthread_slots_free(struct uthread_slots *slots);
 
 /*
  Allocates memory of `bytes` bytes that is registered with the manager's ring, all zeros. Returns

@@ -31,7 +31,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use uthread::ring::RegisteredBuffer;
+use uthread::ring::{FileSlot, RegisteredBuffer};
 use uthread::{Driver, Runtime};
 
 pub use completion::{uthread_chunk, uthread_completion, uthread_received};
@@ -62,6 +62,12 @@ pub struct uthread_file(SharedFile);
 /// Memory that is registered with the ring of a manager: the kernel locks its pages once.
 #[allow(non_camel_case_types, reason = "the name of a C type")]
 pub struct uthread_memory(RegisteredBuffer);
+
+/// Slots in the file table of the ring of a manager, for files without a descriptor.
+#[allow(non_camel_case_types, reason = "the name of a C type")]
+pub struct uthread_slots {
+    _slots: Vec<FileSlot>,
+}
 
 /// io_uring, or epoll where the kernel refuses it.
 pub const UTHREAD_DRIVER_DEFAULT: u32 = 0;
@@ -436,6 +442,47 @@ pub unsafe extern "C" fn uthread_file_register(
 pub unsafe extern "C" fn uthread_file_close(file: *mut uthread_file) {
     // SAFETY: promised by the caller.
     drop(unsafe { Box::from_raw(file) });
+}
+
+/// Reserves `count` slots in the file table of the manager's ring, and stores the index of each. A
+/// request opens or accepts into a slot if its `file_index` is the index plus one, uses the file with
+/// the flag `IOSQE_FIXED_FILE` and the index as `fd`, and closes it by that `file_index`. Returns
+/// null, and reserves nothing, if there is no ring, if it has fewer free slots (it has 1024), or if
+/// the kernel is older than 5.19. Not to be called by a completion, as it waits for the manager.
+///
+/// # Safety
+///
+/// The manager is open. `indexes` has room for `count` numbers.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_slots_reserve(
+    manager: *const uthread_manager,
+    count: u32,
+    indexes: *mut u32,
+) -> *mut uthread_slots {
+    // SAFETY: the manager is open.
+    let manager = unsafe { &(*manager).manager };
+    let Ok(Some(slots)) = manager.call(move || registered::slots(count)) else {
+        return std::ptr::null_mut();
+    };
+    for (position, slot) in slots.iter().enumerate() {
+        // SAFETY: there are `count` slots, and room for as many numbers.
+        unsafe { *indexes.wrapping_add(position) = slot.index() };
+    }
+    Box::into_raw(Box::new(uthread_slots { _slots: slots }))
+}
+
+/// Gives slots back, and closes the files in them, before Linux 6.4 up to a second later. May be
+/// called after the manager was closed.
+///
+/// # Safety
+///
+/// `slots` comes from `uthread_slots_reserve`, and nobody uses the pointer or the slots any more.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_slots_free(slots: *mut uthread_slots) {
+    // SAFETY: promised by the caller.
+    drop(unsafe { Box::from_raw(slots) });
 }
 
 /// Allocates memory of `bytes` bytes that is registered with the manager's ring, all zeros. Returns

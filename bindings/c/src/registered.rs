@@ -1,4 +1,4 @@
-//! Files and memory that are registered with the manager's ring.
+//! Files, memory and slots for files that are registered with the manager's ring.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use std::slice;
 use std::sync::Arc;
 
 use uthread::fs::File;
-use uthread::ring::{RegisteredBuffer, RegisteredFile};
+use uthread::ring::{FileSlot, RegisteredBuffer, RegisteredFile};
 
 use crate::completion::errno;
 
@@ -26,6 +26,11 @@ pub(crate) fn file(fd: OwnedFd) -> SharedFile {
 /// `OutOfMemory` as [`RegisteredBuffer::new`].
 pub(crate) fn memory(bytes: usize) -> io::Result<RegisteredBuffer> {
     RegisteredBuffer::new(bytes)
+}
+
+/// Reserves slots in the calling fiber: all or none.
+pub(crate) fn slots(count: u32) -> Option<Vec<FileSlot>> {
+    (0..count).map(|_| FileSlot::reserve()).collect()
 }
 
 /// A read from or a write to a registered file.

@@ -123,7 +123,7 @@ fn the_programs_of_the_readme_compile() {
     let haskell = Path::new(env!("CARGO_MANIFEST_DIR")).join("../haskell");
     let readme = fs::read_to_string(haskell.join("README.md")).unwrap();
     let programs: Vec<_> = readme.split("```haskell\n").skip(1).collect();
-    assert_eq!(programs.len(), 3);
+    assert_eq!(programs.len(), 4);
     let folder = tempfile::tempdir().unwrap();
     for (number, program) in programs.into_iter().enumerate() {
         let (program, _) = program.split_once("```").unwrap();

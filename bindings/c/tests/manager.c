@@ -157,6 +157,24 @@ static void registered_files_and_memory_are_used(void) {
     uthread_memory_free(memory);
 }
 
+static void files_without_descriptors_are_used(void) {
+    uint32_t indexes[2];
+    uthread_slots *slots = uthread_slots_reserve(manager, 2, indexes);
+    if (slots == NULL) return;
+    CHECK(uthread_slots_reserve(manager, 1023, (uint32_t[1023]){0}) == NULL);
+    struct io_uring_sqe open = entry_of(IORING_OP_OPENAT, AT_FDCWD, "/proc/self/stat", 0);
+    open.splice_fd_in = indexes[1] + 1;
+    CHECK(perform(&open) == 0);
+    char text[1];
+    struct io_uring_sqe read = entry_of(IORING_OP_READ, indexes[1], text, sizeof text);
+    read.flags = IOSQE_FIXED_FILE;
+    CHECK(perform(&read) == 1 && text[0] > '0');
+    struct io_uring_sqe close = entry_of(IORING_OP_CLOSE, 0, NULL, 0);
+    close.splice_fd_in = indexes[1] + 1;
+    CHECK(perform(&close) == 0 && perform(&read) == -EBADF);
+    uthread_slots_free(slots);
+}
+
 static void refused_requests_tell_why(void) {
     struct io_uring_sqe unknown = entry_of(255, -1, NULL, 0);
     int32_t result = perform(&unknown);
@@ -1067,6 +1085,7 @@ int main(int count, char **arguments) {
         files_are_read_and_written();
         files_are_read_at_their_position();
         registered_files_and_memory_are_used();
+        files_without_descriptors_are_used();
         refused_requests_tell_why();
         a_read_that_waits_is_cancelled();
         a_timeout_expires_or_is_cancelled();

@@ -51,6 +51,8 @@ tests :: [Options -> TestTree]
 tests =
   [ test "files are written and read" filesAreWrittenAndRead
   , test "registered files and memory are used" registeredFiles
+  , test "connections without a descriptor are echoed" registeredConnections
+  , test "interrupted accepts leave no slot in use" registeredAcceptsAreUndone
   , test "an error has its errno" errorsHaveTheirErrno
   , test "a sleep ends" $ \manager -> submitBlocking manager (Request.sleep 1000)
   , test "any request can be made" anyRequestCanBeMade
@@ -117,6 +119,54 @@ registeredFiles manager = bracket (openTempFile "/tmp" "uthread-uring") (removeF
     count <- readRegistered manager registered copy 4096 0
     found <- peekArray 16 copy
     (count, found) @?= (15, replicate 5 0 ++ [1 .. 10] ++ [0])
+
+-- | More than there are slots, so that the last two have descriptors.
+registeredConnections :: Manager -> Assertion
+registeredConnections manager = withListener $ \listener address -> withTable manager 2 $ \table -> do
+  hasRing <- supportsIOURing manager
+  forM_ [1 .. 3 :: Int] $ \_ -> do
+    clients <- replicateM 4 (Socket.socket Socket.AF_INET Socket.Stream 0)
+    mapM_ (`Socket.connect` address) clients
+    before <- openDescriptors
+    connections <- replicateM 4 (acceptRegistered table listener)
+    with <- openDescriptors
+    with - before @?= if hasRing then 2 else 4
+    forM_ (zip3 clients connections ["a", "bc", "def", "ghij"]) $ \(client, connection, text) -> do
+      echoed <- begin (receiveRegistered connection 100 >>= sendRegistered connection)
+      Socket.withFdSocket client setBlocking
+      let submit make = Socket.withFdSocket client (submitBlocking manager . make . Fd)
+      sent <- submit (`Request.send` Char8.pack text)
+      takeMVar echoed
+      answer <- submit (`Request.receive` 100)
+      (sent, answer) @?= (length text, Char8.pack text)
+      closeRegistered connection
+      closeRegistered connection
+      end <- submit (`Request.receive` 100)
+      end @?= ByteString.empty
+      found <- errnoOf (receiveRegistered connection 1)
+      assertBool "EBADF" (found == Just eBADF)
+    mapM_ Socket.close clients
+
+-- | The connection of an interrupted accept is closed, or left in the queue, and the slot is free again.
+registeredAcceptsAreUndone :: Manager -> Assertion
+registeredAcceptsAreUndone manager = withListener $ \listener address -> withTable manager 1 $ \table -> do
+  hasRing <- supportsIOURing manager
+  forM_ [1 .. 200 :: Int] $ \round' -> connectTo address $ \client -> do
+    end <- Socket.withFdSocket client $ \fd -> begin (setBlocking fd >> submitBlocking manager (Request.receive (Fd fd) 1))
+    let accept' delay = do
+          accepted <- newIORef Nothing
+          -- Masked, as an exception may also come between the result and its use.
+          _ <- timeout delay (mask_ (acceptRegistered table listener >>= writeIORef accepted . Just))
+          readIORef accepted >>= mapM_ closeRegistered
+        settle = tryTakeMVar end >>= maybe (accept' 2000 >> settle) (@?= ByteString.empty)
+    accept' (round' `mod` 20 * 10)
+    settle
+  connectTo address $ \_ -> do
+    before <- openDescriptors
+    connection <- acceptRegistered table listener
+    with <- openDescriptors
+    with - before @?= if hasRing then 0 else 1
+    closeRegistered connection
 
 errnoOf :: IO a -> IO (Maybe Errno)
 errnoOf action = either (fmap Errno . ioe_errno) (const Nothing) <$> try action
