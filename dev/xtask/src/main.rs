@@ -30,6 +30,7 @@ Commands:
                      the variable DESTDIR: a release build, or what cargo has built, such as in target/release
   tidy               check the rules of CONTRIBUTING.md that no lint covers
   kernels [NAME ..]  run the library's tests in qemu on Debian's kernels, all or the named ones
+  kernels echo       measure an echo server on io_uring beside epoll on each of them
   glibc [SUITE ..]   run the tests of own thread-local storage with the C libraries of newer Debian releases, all or
                      the named ones
   kernel-patch       build Debian's kernel without and with the patches of kernel/, and test both in qemu

@@ -12,6 +12,7 @@ use super::plan::{DOCTOR, ENVIRONMENT, LEFT_OUT, PACKAGE_FOLDER, RUN_LIMIT, RUNS
 use super::programs::{self, Program};
 
 const INIT: &str = include_str!("init.sh");
+const TESTS: &str = include_str!("tests.sh");
 
 /// Folders that the first process needs.
 const FOLDERS: [&str; 4] = ["/proc", "/sys", "/dev", "/tmp"];
@@ -27,8 +28,26 @@ const FILES: [(&str, &str); 4] = [
     ("/etc/group", "root:x:0:\nnogroup:x:65534:\n"),
 ];
 
-/// Packs the archive from which the kernel fills the file system.
+/// Packs the archive from which the kernel fills the file system: for tests.
 pub(super) fn pack(root: &Path, busybox: &Path, programs: &[Program]) -> io::Result<Vec<u8>> {
+    // A test reads it, because every package has it.
+    let manifest = fs::read(root.join(PACKAGE_FOLDER).join("Cargo.toml"))?;
+    let plan = plan();
+    let files = [
+        ("/package/Cargo.toml", &*manifest),
+        ("/plan", plan.as_bytes()),
+    ];
+    pack_runs(busybox, programs, TESTS, &environment(), &files)
+}
+
+/// Packs such an archive with this script of runs, their environment, and these files.
+pub(super) fn pack_runs(
+    busybox: &Path,
+    programs: &[Program],
+    runs: &str,
+    environment: &str,
+    files: &[(&str, &[u8])],
+) -> io::Result<Vec<u8>> {
     let mut cpio = Cpio::default();
     for folder in FOLDERS {
         cpio.folder(folder);
@@ -36,12 +55,12 @@ pub(super) fn pack(root: &Path, busybox: &Path, programs: &[Program]) -> io::Res
     for (path, text) in FILES {
         cpio.file(path, text.as_bytes());
     }
-    // A test reads it, because every package has it.
-    let manifest = fs::read(root.join(PACKAGE_FOLDER).join("Cargo.toml"))?;
-    cpio.file("/package/Cargo.toml", &manifest);
+    for (path, bytes) in files {
+        cpio.file(path, bytes);
+    }
     cpio.file("/init", INIT.as_bytes());
-    cpio.file("/environment", environment().as_bytes());
-    cpio.file("/plan", plan().as_bytes());
+    cpio.file("/runs", runs.as_bytes());
+    cpio.file("/environment", environment.as_bytes());
     cpio.file("/bin/busybox", &fs::read(busybox)?);
     let mut libraries = BTreeSet::new();
     for program in programs {
@@ -54,7 +73,7 @@ pub(super) fn pack(root: &Path, busybox: &Path, programs: &[Program]) -> io::Res
     Ok(cpio.finish())
 }
 
-fn place(program: &str) -> String {
+pub(super) fn place(program: &str) -> String {
     format!("/programs/{program}")
 }
 

@@ -50,6 +50,13 @@ pub(crate) fn only(root: &Path, profile: &str, package: &str, flags: &str) -> io
     program.ok_or_else(|| io::Error::other(format!("{package} has no program")))
 }
 
+/// Builds a program of a package.
+pub(super) fn named(root: &Path, profile: &str, package: &str, name: &str) -> io::Result<Program> {
+    let mut build = cargo(root, profile, package, &["build", "--bin", name]);
+    let program = built(&mut build)?.pop();
+    program.ok_or_else(|| io::Error::other(format!("cargo does not say where {name} is")))
+}
+
 /// Runs cargo, and returns the programs in its messages.
 pub(crate) fn built(command: &mut Command) -> io::Result<Vec<Program>> {
     Ok(output(command)?.lines().filter_map(program).collect())
