@@ -1,4 +1,4 @@
-//! Virtual time for tests of blocking code.
+//! Virtual time for tests of blocking code, and seeds that decide what may happen in several ways.
 //!
 //! ```
 //! # mod tests {
@@ -49,6 +49,35 @@
 //! # }
 //! ```
 //!
+//! # Seeds
+//!
+//! With `seeds = 100`, a test runs a hundred times, each in another order: the seed decides which of the
+//! fibers that can run goes on, whether a call that need not wait lets others run first, the random
+//! numbers of the C library, and so the keys of each `HashMap`. A race is found by some seed, and again by
+//! the same one:
+//!
+//! ```
+//! # mod tests {
+//! use uthread::sync::Mutex;
+//!
+//! #[uthread::test(virtual_time, seeds = 100)]
+//! # #[should_panic]
+//! fn two_payments_are_both_counted() {
+//!     let total = Mutex::new(0);
+//!     let pay = || {
+//!         let before = *total.lock().unwrap(); // Unlocked again too early.
+//!         *total.lock().unwrap() = before + 1;
+//!     };
+//!     uthread::join(pay, pay);
+//!     assert_eq!(total.into_inner().unwrap(), 2);
+//! }
+//! # }
+//! ```
+//!
+//! A run that fails prints its seed and the command that repeats it. `UTHREAD_SEED=7` runs one seed, and
+//! `UTHREAD_SEEDS=100000` as many. Time begins with the year 2000. A seed does not decide the numbers of
+//! fibers, descriptors and ports, addresses of memory, and what a crate asks the kernel itself.
+//!
 //! # Where it works
 //!
 //! On one worker, by io_uring or epoll, on x86-64 with glibc. The crate defines functions of the C
@@ -56,6 +85,8 @@
 
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod clocks;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+mod random;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod threads;
 
@@ -89,5 +120,27 @@ pub fn virtual_time(builder: Builder) -> Builder {
     if cfg!(not(all(target_env = "gnu", target_arch = "x86_64"))) {
         panic!("there is virtual time only with glibc on x86-64");
     }
-    uthread::interposition::virtual_time(builder)
+    uthread::interposition::virtual_time(builder, None)
+}
+
+/// Makes the time of a runtime virtual like [`virtual_time`], and lets a seed decide what may happen in
+/// several ways: what a run of `#[uthread::test(virtual_time, seeds = ..)]` does.
+///
+/// # Panics
+///
+/// As [`virtual_time`].
+///
+/// ```
+/// let numbers = |seed| {
+///     let builder = uthread_simulation::seeded(uthread::Runtime::builder(), seed);
+///     let runtime = builder.build().unwrap();
+///     let numbers = runtime.spawn(|| std::collections::HashSet::from([1, 2, 3, 4, 5, 6, 7, 8]));
+///     numbers.join().unwrap().into_iter().collect::<Vec<_>>()
+/// };
+/// assert_eq!(numbers(1), numbers(1));
+/// assert_ne!(numbers(1), numbers(2));
+/// ```
+#[must_use]
+pub fn seeded(builder: Builder, seed: u64) -> Builder {
+    uthread::interposition::virtual_time(virtual_time(builder), Some(seed))
 }

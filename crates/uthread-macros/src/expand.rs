@@ -236,7 +236,8 @@ mod tests {
     #[test]
     fn an_option_that_the_attribute_does_not_have_is_pointed_out() {
         let of_both = "no such option: choose workers, driver or stack_size";
-        let of_test = "no such option: choose workers, driver, stack_size, virtual_time or limit";
+        let of_test =
+            "no such option: choose workers, driver, stack_size, virtual_time, seeds or limit";
         for (options, place) in [
             ("wrokers = 2", "wrokers"),
             ("workers = 2, name = 1", "name"),
@@ -248,6 +249,8 @@ mod tests {
             let place = options.split(' ').next().unwrap();
             check_of(Kind::Main, options, "fn main() {}", place, of_both);
         }
+        let real = "seeds decide in virtual time only: add `virtual_time`";
+        check_of(Kind::Test, "seeds = 2", "fn main() {}", "seeds", real);
         let valued = "virtual_time = true";
         check_of(Kind::Test, valued, "fn main() {}", "=", "expected `,`");
     }
@@ -256,12 +259,12 @@ mod tests {
     fn a_test_may_have_virtual_time_and_a_limit() {
         check_expansion(
             Kind::Test,
-            "virtual_time, limit = Duration::from_secs(1)",
+            "virtual_time, seeds = 9, limit = Duration::from_secs(1)",
             "fn a() {}",
             "#[::core::prelude::v1::test] fn a() {
                 fn a() {}
                 ::uthread_simulation::virtual_time(::uthread::Runtime::builder())
-                    .limit(Duration::from_secs(1)).run_test(a);
+                    .seeds(9).limit(Duration::from_secs(1)).run_test(a);
             }",
         );
     }

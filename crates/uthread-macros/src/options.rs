@@ -8,11 +8,18 @@ use crate::kind::Kind;
 use crate::tokens::{self, before, is_punct, unwrapped};
 
 /// The names of options, those of tests last.
-const NAMES: [&str; 5] = ["workers", "driver", "stack_size", "virtual_time", "limit"];
+const NAMES: [&str; 6] = [
+    "workers",
+    "driver",
+    "stack_size",
+    "virtual_time",
+    "seeds",
+    "limit",
+];
 
 const NO_OPTION: &str = "no such option: choose workers, driver or stack_size";
 const NO_TEST_OPTION: &str =
-    "no such option: choose workers, driver, stack_size, virtual_time or limit";
+    "no such option: choose workers, driver, stack_size, virtual_time, seeds or limit";
 
 /// The variants of the library's `Driver` with their names. A copy: the library depends on this
 /// crate.
@@ -66,7 +73,13 @@ impl Options {
             seen.push(name);
             rest = others.get(1..).unwrap_or_default();
         }
-        Ok(options)
+        match seen.into_iter().find(|name| *name == "seeds") {
+            Some(seeds) if !options.has_virtual_time => {
+                let what = "seeds decide in virtual time only: add `virtual_time`";
+                Err(Error::new(seeds.span(), what))
+            }
+            _ => Ok(options),
+        }
     }
 
     fn add(&mut self, name: &Ident, value: &[TokenTree]) -> Result<()> {

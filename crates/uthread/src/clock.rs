@@ -1,14 +1,21 @@
-//! Virtual time: the clock of a runtime whose time stands still while one of its fibers can run.
+//! Virtual time: the clock of a runtime whose time stands still while one of its fibers can run, and the
+//! random numbers by which it can be repeated.
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::time::ClockId;
 
+/// The date at which time begins if there is a seed: the start of the year 2000.
+const SEEDED_START: Duration = Duration::from_secs(946_684_800);
+
 /// A clock that only its worker moves.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct VirtualClock {
+    /// The state of the random numbers, if there is a seed. Relaxed: one thread at a time uses it.
+    random: Option<AtomicU64>,
     /// The times of the system's clocks when this one was first read.
     start: OnceLock<Start>,
     /// Nanoseconds since then. Relaxed: a fiber that is woken learns of the time by what wakes it.
@@ -23,14 +30,39 @@ struct Start {
 }
 
 impl VirtualClock {
+    pub(crate) fn new(seed: Option<u64>) -> VirtualClock {
+        VirtualClock {
+            random: seed.map(AtomicU64::new),
+            start: OnceLock::new(),
+            elapsed: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns `true` if a seed decides.
+    pub(crate) fn is_seeded(&self) -> bool {
+        self.random.is_some()
+    }
+
+    /// Returns the next random number, if there is a seed: by SplitMix64 (Steele, Lea and Flood, 2014).
+    pub(crate) fn random(&self) -> Option<u64> {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let state = self.random.as_ref()?.fetch_add(STEP, Ordering::Relaxed);
+        let mut number = state.wrapping_add(STEP);
+        number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Some(number ^ number >> 31)
+    }
+
+    /// Returns a number below `bound`, which is not zero, if there is a seed.
+    pub(crate) fn random_below(&self, bound: u32) -> Option<u32> {
+        let number = u128::from(self.random()?) * u128::from(bound);
+        Some((number >> u64::BITS) as u32)
+    }
+
     /// Returns the time by a clock of the system (`clock_gettime(2)`), since its epoch. Returns
     /// `None` for a clock that runs on, such as one of CPU time.
     pub(crate) fn time(&self, clock: libc::clockid_t) -> Option<Duration> {
-        let start = self.start.get_or_init(|| Start {
-            monotonic: of_system(ClockId::Monotonic),
-            boot: of_system(ClockId::Boottime),
-            real: of_system(ClockId::Realtime),
-        });
+        let start = self.start();
         let start = match clock {
             libc::CLOCK_MONOTONIC | libc::CLOCK_MONOTONIC_RAW | libc::CLOCK_MONOTONIC_COARSE => {
                 start.monotonic
@@ -42,6 +74,25 @@ impl VirtualClock {
         Some(start + Duration::from_nanos(self.elapsed.load(Ordering::Relaxed)))
     }
 
+    fn start(&self) -> &Start {
+        self.start.get_or_init(|| Start {
+            monotonic: of_system(ClockId::Monotonic),
+            boot: of_system(ClockId::Boottime),
+            real: match self.random {
+                Some(_) => SEEDED_START,
+                None => of_system(ClockId::Realtime),
+            },
+        })
+    }
+
+    /// Calls `action`, for which it is the time at which this clock starts.
+    pub(crate) fn begin<R>(&self, action: impl FnOnce() -> R) -> R {
+        BEGINNING.set(Some(self.start().monotonic));
+        let result = action();
+        BEGINNING.set(None);
+        result
+    }
+
     /// Moves the clock. Called by its worker.
     pub(crate) fn advance(&self, time: Duration) {
         let elapsed = self.elapsed.load(Ordering::Relaxed);
@@ -49,6 +100,18 @@ impl VirtualClock {
         self.elapsed
             .store(elapsed.saturating_add(time), Ordering::Relaxed);
     }
+}
+
+thread_local! {
+    /// The time of the monotonic clock in [`VirtualClock::begin`].
+    static BEGINNING: Cell<Option<Duration>> = const { Cell::new(None) };
+}
+
+/// Returns the time by a clock of the system in [`VirtualClock::begin`]. Never inlined, like every access
+/// to a thread-local that fibers make.
+#[inline(never)]
+pub(crate) fn beginning(clock: libc::clockid_t) -> Option<Duration> {
+    BEGINNING.get().filter(|_| clock == libc::CLOCK_MONOTONIC)
 }
 
 fn of_system(clock: ClockId) -> Duration {
@@ -63,7 +126,7 @@ mod tests {
 
     #[test]
     fn all_clocks_but_those_of_cpu_time_move_by_the_same_time() {
-        let clock = VirtualClock::default();
+        let clock = VirtualClock::new(None);
         let clocks = [
             libc::CLOCK_MONOTONIC,
             libc::CLOCK_BOOTTIME,
@@ -77,5 +140,19 @@ mod tests {
             before.map(|time| time + hour)
         );
         assert_eq!(clock.time(libc::CLOCK_THREAD_CPUTIME_ID), None);
+    }
+
+    #[test]
+    fn a_seed_decides_the_date_and_the_numbers() {
+        let clock = VirtualClock::new(Some(1234567));
+        // The first numbers of the reference implementation with this seed.
+        let numbers = [clock.random(), clock.random()];
+        assert_eq!(
+            numbers,
+            [Some(6457827717110365317), Some(3203168211198807973)]
+        );
+        assert_eq!(clock.time(libc::CLOCK_REALTIME), Some(SEEDED_START));
+        assert!((0..100).all(|_| clock.random_below(3).unwrap() < 3));
+        assert_eq!(VirtualClock::new(None).random(), None);
     }
 }

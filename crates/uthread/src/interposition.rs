@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use crate::atomic;
+use crate::clock::{self, VirtualClock};
 use crate::forked;
 use crate::runtime::Builder;
 use crate::sched::worker::current;
@@ -39,16 +40,27 @@ pub fn wake(word: &AtomicU32, count: usize) -> usize {
     futex::wake_in_turn(word, count)
 }
 
-/// Makes the time of a runtime virtual. It has one worker. The program has to ask [`time`] wherever it
-/// asks the C library.
+/// Makes the time of a runtime virtual. It has one worker. The program has to ask [`time`] and
+/// [`random`] wherever it asks the C library. With a seed, that decides which fiber runs next, the date,
+/// and the random numbers.
 ///
 /// ```
-/// let builder = uthread::interposition::virtual_time(uthread::Runtime::builder());
+/// let builder = uthread::interposition::virtual_time(uthread::Runtime::builder(), Some(1));
 /// assert!(builder.workers(2).build().is_err());
 /// ```
 #[must_use]
-pub fn virtual_time(builder: Builder) -> Builder {
-    builder.virtual_time()
+pub fn virtual_time(builder: Builder, seed: Option<u64>) -> Builder {
+    builder.virtual_time(seed)
+}
+
+/// Returns the next random number of the caller's runtime, if that has virtual time by a seed.
+///
+/// ```
+/// assert_eq!(uthread::interposition::random(), None);
+/// ```
+#[must_use]
+pub fn random() -> Option<u64> {
+    current::with_virtual_clock(VirtualClock::random)
 }
 
 /// Returns `true` if what the caller creates as a thread is to be a fiber: it may be suspended, and its
@@ -70,5 +82,6 @@ pub fn has_virtual_time() -> bool {
 /// ```
 #[must_use]
 pub fn time(clock: i32) -> Option<Duration> {
-    current::virtual_time(clock)
+    let time = current::with_virtual_clock(|virtual_clock| virtual_clock.time(clock));
+    time.or_else(|| clock::beginning(clock))
 }

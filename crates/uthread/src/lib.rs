@@ -230,12 +230,13 @@ pub use uthread_macros::main;
 
 /// Turns a function into a test that runs in the main fiber of a new runtime.
 ///
-/// The options are those of [`macro@main`], and two more:
+/// The options are those of [`macro@main`], and three more:
 ///
 /// | option | |
 /// | --- | --- |
 /// | `limit = Duration::from_secs(5)` | the real time that the test may take. After that it fails, with a list of its fibers, which are cancelled; a process whose test goes on nevertheless is aborted five seconds later |
 /// | `virtual_time` | time stands still while a fiber can run, and jumps to the next timer when all wait. Requires the package `uthread-simulation`, which describes it. The limit is 60 s by default |
+/// | `seeds = 100` | the test runs with so many seeds, each in another order, in virtual time. The limit is that of each run |
 ///
 /// The attributes that go with `#[test]` apply. Fibers
 /// that the test leaves behind are [abandoned](runtime::Shutdown::Abandon) and not unwound, also if

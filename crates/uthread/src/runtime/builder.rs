@@ -9,6 +9,7 @@ use super::driver::{self, MakeDriver, Mechanism, Reason};
 use super::starts::{Reporter, Starts};
 use super::workers::Counts;
 use super::{Backend, Driver, DriverInfo, Runtime, Workers, dump, panic_hook, shortage};
+use crate::clock::VirtualClock;
 use crate::driver::uring;
 use crate::fiber::{AnyContext, FiberContext};
 use crate::forked;
@@ -74,6 +75,8 @@ pub struct Builder {
     context: Option<Arc<dyn AnyContext>>,
     monitor: monitor::Config,
     has_virtual_time: bool,
+    pub(super) seed: Option<u64>,
+    pub(super) seeds: Option<u64>,
     pub(super) limit: Option<Duration>,
 }
 
@@ -96,6 +99,8 @@ impl fmt::Debug for Builder {
             .field("stall_threshold", &self.monitor.threshold)
             .field("sample_delays", &self.monitor.delay_interval)
             .field("has_virtual_time", &self.has_virtual_time)
+            .field("seed", &self.seed)
+            .field("seeds", &self.seeds)
             .field("limit", &self.limit)
             .finish_non_exhaustive()
     }
@@ -120,13 +125,16 @@ impl Builder {
                 delay_interval: None,
             },
             has_virtual_time: false,
+            seed: None,
+            seeds: None,
             limit: None,
         }
     }
 
-    /// Makes time virtual, and limits tests.
-    pub(crate) fn virtual_time(mut self) -> Builder {
+    /// Makes time virtual, and limits tests. A seed decides what may happen in several ways.
+    pub(crate) fn virtual_time(mut self, seed: Option<u64>) -> Builder {
         self.has_virtual_time = true;
+        self.seed = seed;
         self.limit.get_or_insert(VIRTUAL_TEST_TIME_MAX);
         self
     }
@@ -490,7 +498,9 @@ impl Builder {
             },
             calls: self.calls,
             context: self.context.clone().filter(|_| !own_tls),
-            clock: self.has_virtual_time.then(Arc::default),
+            clock: self
+                .has_virtual_time
+                .then(|| Arc::new(VirtualClock::new(self.seed))),
         });
         // If a worker fails to start below, dropping this ends those that have started.
         let mut workers = Workers {
@@ -563,8 +573,9 @@ fn work(
     report: Box<dyn FnOnce(io::Result<String>)>,
 ) {
     let prepared = AlternateStack::install().and_then(|stack| {
-        let driver = shared.with_clock(make(rings)?);
-        Ok((stack, Worker::new(index, shared, queues, driver)?))
+        let own = Arc::clone(&shared);
+        let worker = |driver| Worker::new(index, own, queues, driver);
+        Ok((stack, shared.with_clock(make(rings)?, worker)?))
     });
     // The worker is dropped before the alternate stack: destructors of fibers may still overflow
     // their stacks.

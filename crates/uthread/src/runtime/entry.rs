@@ -8,7 +8,7 @@
 //! which would unwind them.
 
 use std::io::{self, Write};
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::{ExitCode, Termination};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::builder::is_stack_size;
 use super::limit::Limit;
 use super::panic_hook;
+use super::seeds;
 use super::workers::is_count_of_workers;
 use super::{Backend, Builder, Runtime, Shutdown};
 
@@ -54,6 +55,23 @@ impl Builder {
     #[track_caller]
     pub fn run_test<T: Termination>(self, body: fn() -> T) -> ExitCode {
         panic_hook::capture();
+        let Some(count) = self.seeds else {
+            return self.run_once(body);
+        };
+        for seed in seeds::chosen(count) {
+            let builder = self.clone().virtual_time(Some(seed));
+            let run = seeds::Run(seed);
+            let code = builder.run_once(body);
+            if code != ExitCode::SUCCESS {
+                return code;
+            }
+            mem::forget(run);
+        }
+        ExitCode::SUCCESS
+    }
+
+    #[track_caller]
+    fn run_once<T: Termination>(self, body: fn() -> T) -> ExitCode {
         let limit = self.limit;
         let (runtime, limit) = match self.build().and_then(|runtime| begin(runtime, limit)) {
             Ok(begun) => begun,
@@ -65,6 +83,15 @@ impl Builder {
             panic!("{verdict}");
         }
         result.unwrap_or_else(|payload| panic::resume_unwind(payload))
+    }
+
+    /// Repeats the test with so many seeds, which decide what may happen in several ways in virtual
+    /// time.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn seeds(mut self, count: u64) -> Builder {
+        self.seeds = Some(count);
+        self
     }
 
     /// Limits the time that the test may take, by the clock of the system. A test that takes longer

@@ -26,6 +26,7 @@ mod limit;
 mod metrics;
 mod panic_hook;
 mod polling;
+mod seeds;
 mod shortage;
 mod shutdown;
 mod starts;

@@ -4,7 +4,7 @@ use crate::tls::record::{self, Record};
 
 /// Maximum number of calls of a fiber between two switches. A yield costs as much as one or two
 /// calls, and another fiber waits for a few microseconds at most.
-const CALLS_MAX: i32 = 128;
+pub(in crate::sched) const CALLS_MAX: i32 = 128;
 
 /// Number of such calls that a call which enters the kernel counts as; it takes one or several
 /// microseconds.
@@ -19,13 +19,14 @@ pub(crate) fn renew() {
     set(CALLS_MAX);
 }
 
-/// Resets the budget of the fiber that has this record, as that runs.
+/// Sets the budget of the fiber that has this record, as that runs.
 #[inline]
-pub(in crate::sched) fn renew_in(record: &Record) {
-    record.calls_left.set(CALLS_MAX);
+pub(in crate::sched) fn set_in(record: &Record, calls: i32) {
+    record.calls_left.set(calls);
 }
 
-fn set(calls: i32) {
+/// Sets the budget, as another fiber runs.
+pub(in crate::sched) fn set(calls: i32) {
     record::with(|record| record.calls_left.set(calls));
 }
 

@@ -10,13 +10,19 @@ use crate::sched::monitor::deadlock::Deadlock;
 use crate::sched::shared::Shared;
 
 impl Shared {
-    /// Makes the waits of a driver take virtual time if this is the time of the runtime.
-    pub(crate) fn with_clock(self: &Arc<Shared>, driver: Box<dyn Driver>) -> Box<dyn Driver> {
+    /// Makes a worker with this driver, whose waits take virtual time if this is the time of the runtime.
+    pub(crate) fn with_clock<R>(
+        self: &Arc<Shared>,
+        driver: Box<dyn Driver>,
+        make: impl FnOnce(Box<dyn Driver>) -> R,
+    ) -> R {
         let Some(clock) = &self.remote(0).clock else {
-            return driver;
+            return make(driver);
         };
         let runtime = Box::new(Arc::clone(self));
-        Box::new(VirtualDriver::new(driver, Arc::clone(clock), runtime))
+        let driver = Box::new(VirtualDriver::new(driver, Arc::clone(clock), runtime));
+        // The timers of the worker count from then.
+        clock.begin(|| make(driver))
     }
 
     /// Ends the fibers, for a reason that `explain` makes of a list of them.

@@ -30,12 +30,14 @@ const NEXT_IN_A_ROW_MAX: u32 = 3;
 /// Each fiber is contained at most once, so the number of live fibers bounds it.
 pub(crate) struct Ready {
     /// `true` if fibers are not ordered and none is spent, so that all are in
-    /// `staying`; no probe is placed, and nothing is recorded.
+    /// `staying`; no probe is placed, nothing is recorded, and no seed decides.
     is_plain: Cell<bool>,
     /// `true` while a probe has a place among the fibers.
     is_probed: Cell<bool>,
     /// `true` while the worker records what it does.
     is_traced: Cell<bool>,
+    /// `true` if a seed decides which fiber is next.
+    is_random: Cell<bool>,
     /// The normal fibers.
     staying: RunQueue,
     /// Fibers that have used up their last turn, if fibers are not ordered.
@@ -81,6 +83,7 @@ impl Ready {
             is_plain: Cell::new(true),
             is_probed: Cell::new(false),
             is_traced: Cell::new(false),
+            is_random: Cell::new(false),
             staying: RunQueue::default(),
             spent: RunQueue::default(),
             prioritized: OnceCell::new(),
@@ -128,6 +131,9 @@ impl Ready {
 
     /// Appends a fiber that has used up its turn, if fibers are not ordered.
     pub(crate) fn push_spent(&self, fiber: Started) {
+        if self.is_random.get() {
+            return self.staying.push(fiber);
+        }
         self.spent.push(fiber);
         self.is_plain.set(false);
     }
@@ -142,7 +148,7 @@ impl Ready {
     /// Records whether fibers are left that have used up their turns.
     fn record_plain(&self) {
         let is_watched = self.is_probed.get() || self.is_traced.get();
-        let others_are_plain = !self.is_ordered() && !is_watched;
+        let others_are_plain = !self.is_ordered() && !is_watched && !self.is_random.get();
         self.is_plain.set(others_are_plain && self.spent.is_empty());
     }
 
@@ -228,6 +234,14 @@ impl Ready {
         self.staying.pop()
     }
 
+    /// Takes the normal fiber that would run after so many others.
+    pub(crate) fn pop_staying_at(&self, index: u32) -> Option<Started> {
+        for _ in 0..index {
+            self.staying.push(self.staying.pop()?);
+        }
+        self.staying.pop()
+    }
+
     /// Takes a fiber of any kind.
     pub(crate) fn pop_any(&self) -> Option<Started> {
         let pop_prioritized = || {
@@ -301,6 +315,17 @@ impl Ready {
     pub(crate) fn set_traced(&self, is_traced: bool) {
         self.is_traced.set(is_traced);
         self.record_plain();
+    }
+
+    /// Lets a seed decide which fiber is next.
+    pub(crate) fn set_random(&self) {
+        self.is_random.set(true);
+        self.record_plain();
+    }
+
+    /// Returns `true` if a seed decides which fiber is next.
+    pub(crate) fn is_random(&self) -> bool {
+        self.is_random.get()
     }
 
     /// Returns `true` if a probe has a place among the fibers.

@@ -8,6 +8,7 @@ use super::queues::pick::{NEW_FIBER_TURN, Starter};
 use super::running::Ran;
 use crate::driver::FLUSH_TIME_MAX;
 use crate::fiber::{FiberRef, Started};
+use crate::sched::budget::CALLS_MAX;
 
 /// Number of fibers that run before the worker checks timers, inbox and ring: few enough that none
 /// waits long, enough that one system call serves many. Up to three more after a batch that has
@@ -28,13 +29,16 @@ impl Worker {
         if ready.is_plain()
             && let Some(tls) = &self.tls
         {
-            let run =
-                |worker: &Worker, fiber, switch| worker.run_fiber_with_storage(tls, fiber, switch);
+            let run = |worker: &Worker, fiber, switch| {
+                worker.run_fiber_with_storage(tls, fiber, switch, CALLS_MAX)
+            };
             self.run_batch_of(next_staying, run)
         } else if ready.is_plain() && self.context.is_none() {
             self.run_batch_of(next_staying, Worker::run_plain_fiber)
         } else if ready.is_plain() {
-            self.run_batch_of(next_staying, Worker::run_fiber)
+            self.run_batch_of(next_staying, |worker, fiber, switch| {
+                worker.run_fiber(fiber, switch, CALLS_MAX)
+            })
         } else if ready.is_probed() {
             self.run_probed_batch()
         } else if ready.is_ordered() {
@@ -43,6 +47,8 @@ impl Worker {
                 "a worker must end its search before it runs what any worker may take"
             );
             self.run_short_batch(|_| self.queues.next_by_priority(self))
+        } else if ready.is_random() {
+            self.run_in_turn(|_| self.queues.next_at_random(self))
         } else if ready.has_spent() {
             self.run_short_batch(|switch| self.queues.next_beside_spent(switch, self))
         } else {

@@ -6,9 +6,9 @@
 )]
 
 use std::ptr::{self, NonNull};
-use std::time::Duration;
 
 use super::Worker;
+use crate::clock::VirtualClock;
 use crate::fiber::{Started, kept};
 use crate::stack::overflow::Victim;
 use crate::tls::claim::Named;
@@ -139,14 +139,11 @@ pub(crate) fn with_present_worker<R>(action: impl FnOnce(&Worker) -> R) -> Optio
     with_worker_of(own_record(), |_| (), action)
 }
 
-/// Returns the time by a clock of the system, if the caller's runtime has virtual time. Never suspends
-/// the caller, which may be a fiber that runs without its worker.
-pub(crate) fn virtual_time(clock: libc::clockid_t) -> Option<Duration> {
-    let of_worker = with_present_worker(|worker| {
-        let virtual_clock = worker.queues.remote.clock.as_ref()?;
-        virtual_clock.time(clock)
-    });
-    of_worker.unwrap_or_else(|| running()?.control().scheduler()?.clock()?.time(clock))
+/// Calls `read` with the clock of the caller's runtime, if that has virtual time. Never suspends the
+/// caller, which may be a fiber that runs without its worker.
+pub(crate) fn with_virtual_clock<R>(read: impl Fn(&VirtualClock) -> Option<R>) -> Option<R> {
+    let of_worker = with_present_worker(|worker| read(worker.queues.remote.clock.as_ref()?));
+    of_worker.unwrap_or_else(|| read(running()?.control().scheduler()?.clock()?))
 }
 
 /// Calls `action` with the worker that the record names. If one was taken, calls `wait` first.

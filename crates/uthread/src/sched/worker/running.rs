@@ -7,7 +7,7 @@
 use super::alerts::Alerts;
 use super::{Worker, current};
 use crate::fiber::{AnyContext, Control, Pause, Started};
-use crate::sched::budget;
+use crate::sched::budget::{self, CALLS_MAX};
 use crate::tls::{self, ThreadPointer};
 
 /// What has happened to the worker while a fiber ran.
@@ -23,13 +23,14 @@ pub(crate) enum Ran {
 }
 
 impl Worker {
-    /// Runs a fiber until it pauses or ends, in the switch of this number. The caller then
+    /// Runs a fiber until it pauses or ends, in the switch of this number. It lets others run after so
+    /// many calls that do not wait. The caller then
     /// [records](Worker::record_no_fiber) that none runs.
     #[inline(always)]
-    pub(super) fn run_fiber(&self, fiber: Started, switch: u64) -> Ran {
+    pub(super) fn run_fiber(&self, fiber: Started, switch: u64, calls: i32) -> Ran {
         match &self.tls {
-            Some(tls) => self.run_fiber_with_storage(tls, fiber, switch),
-            None => self.run_fiber_by(Worker::resume, fiber, switch),
+            Some(tls) => self.run_fiber_with_storage(tls, fiber, switch, calls),
+            None => self.run_fiber_by(Worker::resume, fiber, switch, calls),
         }
     }
 
@@ -38,13 +39,13 @@ impl Worker {
         if self.queues.is_traced() {
             self.queues.trace_resume();
         }
-        self.run_fiber(fiber, switch)
+        self.run_fiber(fiber, switch, self.queues.calls_of_turn())
     }
 
     /// Runs a fiber like [`run_fiber`](Worker::run_fiber), where fibers have neither thread-local
     /// storage of their own nor a context.
     pub(super) fn run_plain_fiber(&self, fiber: Started, switch: u64) -> Ran {
-        self.run_fiber_by(|_, fiber| resume(fiber), fiber, switch)
+        self.run_fiber_by(|_, fiber| resume(fiber), fiber, switch, CALLS_MAX)
     }
 
     /// Runs a fiber like [`run_fiber`](Worker::run_fiber), with its own thread-local storage. Its
@@ -59,16 +60,17 @@ impl Worker {
         tls: &ThreadPointer,
         fiber: Started,
         switch: u64,
+        calls: i32,
     ) -> Ran {
         let control = fiber.control();
         let Some(record) = control.record() else {
-            return self.run_new_fiber_with_storage(tls, fiber, switch);
+            return self.run_new_fiber_with_storage(tls, fiber, switch, calls);
         };
         self.count_switch(control, switch);
         // SAFETY: the block belongs to the fiber, which this worker alone runs. Until the pointer
         // is restored, the loop accesses thread-locals in functions that are not inlined.
         unsafe { tls.load(record.pointer.get()) };
-        budget::renew_in(record);
+        budget::set_in(record, calls);
         self.fibers.lend_kept(record);
         self.queues.remote.handover.set_record(record);
         let (fiber, pause) = resume(fiber);
@@ -98,17 +100,23 @@ impl Worker {
     #[cold]
     #[inline(never)]
     #[allow(unsafe_code, reason = "the thread pointer of a fiber")]
-    fn run_new_fiber_with_storage(&self, tls: &ThreadPointer, fiber: Started, switch: u64) -> Ran {
+    fn run_new_fiber_with_storage(
+        &self,
+        tls: &ThreadPointer,
+        fiber: Started,
+        switch: u64,
+        calls: i32,
+    ) -> Ran {
         let Some(pointer) = fiber.control().thread_pointer() else {
             tls.restore();
             self.queues.remote.handover.forget_record();
-            return self.run_fiber_by(|_, fiber| resume(fiber), fiber, switch);
+            return self.run_fiber_by(|_, fiber| resume(fiber), fiber, switch, calls);
         };
         // SAFETY: as in `run_fiber_with_storage`.
         unsafe { tls.load(pointer.get()) };
         let record = current::record_in_fiber(self, fiber, pointer.get());
         fiber.control().set_record(record);
-        self.run_fiber_with_storage(tls, fiber, switch)
+        self.run_fiber_with_storage(tls, fiber, switch, calls)
     }
 
     /// Sets the thread pointer of the worker's own thread.
@@ -133,10 +141,11 @@ impl Worker {
         resume: impl Fn(&Worker, Started) -> (Started, Option<Pause>),
         fiber: Started,
         switch: u64,
+        calls: i32,
     ) -> Ran {
         self.count_switch(fiber.control(), switch);
         current::set_running(Some(fiber));
-        budget::renew();
+        budget::set(calls);
         let (fiber, pause) = resume(self, fiber);
         if pause == Some(Pause::Yielded) && self.queues.alerts.is_empty() {
             self.queues.ready.push_staying(fiber);

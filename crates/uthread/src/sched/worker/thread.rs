@@ -130,6 +130,16 @@ impl Shared {
         if remote.has_handed() {
             self.wake_one();
         }
+        let is_blocked = || {
+            remote
+                .task
+                .load()
+                .is_some_and(|task| task.blocked().is_some())
+        };
+        if remote.clock.is_some() && !is_blocked() {
+            // How long a fiber computes must not decide which one runs next.
+            return;
+        }
         let others_wait =
             || self.others_wait_for(remote) || self.has_stealable_work() || remote.has_to_list();
         if self.spares.may_be() && others_wait() && !remote.waits_for_cpu(cpu_time) {

@@ -51,9 +51,13 @@ impl Queues {
         shared: Arc<Shared>,
         LocalEnds { new, ready }: LocalEnds,
     ) -> Queues {
+        let remote = Arc::clone(shared.remote(index));
+        if remote.clock.as_ref().is_some_and(|clock| clock.is_seeded()) {
+            ready.set_random();
+        }
         Queues {
             index,
-            remote: Arc::clone(shared.remote(index)),
+            remote,
             shared,
             new,
             ready,

@@ -4,10 +4,12 @@
 //!   usually                      a new fiber every fourth time, by turns the newest and the oldest; else the next ready one; else the newest new one
 //!   if some are spent            one of those every eighth time, and when there is no other
 //!   if fibers have priorities    the priorities take turns: [`ordering`](super::ordering)
+//!   if a seed decides            any of them
 //! ```
 
 use super::Queues;
 use crate::fiber::{FiberRef, Started};
+use crate::sched::budget::CALLS_MAX;
 
 /// Every fourth fiber to run is a new one, so that fibers that never wait cannot keep it from
 /// starting.
@@ -21,6 +23,9 @@ const OLDEST_FIBER_TURN: u64 = 2 * NEW_FIBER_TURN;
 /// Every eighth fiber to run is one that has used up its last turn, so that neither new fibers nor
 /// those that use little time can keep it from running.
 const SPENT_TURN: u64 = 8;
+
+/// Below so many calls, others run soon.
+const SOON: u32 = 8;
 
 /// Starts the new fibers that are picked.
 pub(in crate::sched) trait Starter {
@@ -79,6 +84,37 @@ impl Queues {
         } else {
             self.start_newest(starter)
         }
+    }
+
+    /// Takes any fiber, as the seed of virtual time decides.
+    pub(in crate::sched) fn next_at_random(&self, starter: &impl Starter) -> Option<Started> {
+        let ready = self.ready.normal() as u32;
+        let choices = ready + u32::from(!self.new.is_empty());
+        let choice = self.random_below(choices.max(1));
+        if choice < ready {
+            return self.ready.pop_staying_at(choice);
+        }
+        match self.random_below(2) {
+            0 => self.start_newest(starter),
+            _ => self.start_oldest(starter),
+        }
+    }
+
+    /// Returns after how many calls that do not wait the next fiber lets others run: as the seed of
+    /// virtual time decides, half of them soon.
+    pub(in crate::sched) fn calls_of_turn(&self) -> i32 {
+        if self.ready.is_random() && self.random_below(2) == 0 {
+            self.random_below(SOON).cast_signed()
+        } else {
+            CALLS_MAX
+        }
+    }
+
+    fn random_below(&self, bound: u32) -> u32 {
+        let clock = self.remote.clock.as_ref();
+        clock
+            .and_then(|clock| clock.random_below(bound))
+            .unwrap_or(0)
     }
 
     fn start_newest(&self, starter: &impl Starter) -> Option<Started> {

@@ -1,0 +1,169 @@
+//! What a seed decides.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{Read, Write};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+use std::{env, thread};
+
+use uthread::net::{TcpListener, TcpStream};
+use uthread::sync::{Mutex, mpsc};
+use uthread::{Driver, Runtime};
+
+const FIBERS: u64 = 8;
+
+/// Returns what fibers do in which order and when, by their numbers.
+fn trace(seed: u64) -> Vec<(u64, Vec<u32>, Duration)> {
+    let builder = uthread_simulation::seeded(Runtime::builder(), seed);
+    let runtime = builder.build().unwrap();
+    let trace = runtime.spawn(|| {
+        let (sender, receiver) = mpsc::channel();
+        for number in 0..FIBERS {
+            let sender = sender.clone();
+            let body = move || {
+                for round in 0..4 {
+                    let keys: HashMap<_, _> = (0..8_u32).map(|key| (key, ())).collect();
+                    let time = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+                    let keys = keys.into_keys().collect::<Vec<_>>();
+                    sender.send((number, keys, time)).unwrap();
+                    match round {
+                        0 => uthread::yield_now(),
+                        1 => thread::sleep(Duration::from_secs(1)),
+                        _ => thread::sleep(Duration::from_secs(number / 2)),
+                    }
+                }
+            };
+            match number % 2 {
+                0 => drop(uthread::spawn(body)),
+                _ => drop(thread::spawn(body)),
+            }
+        }
+        drop(sender);
+        receiver.into_iter().collect::<Vec<_>>()
+    });
+    trace.join().unwrap()
+}
+
+#[test]
+fn a_seed_decides_everything_that_a_program_sees() {
+    let traces: Vec<_> = (0..50).map(trace).collect();
+    for (seed, first) in (0..).zip(&traces) {
+        assert_eq!(*first, trace(seed), "seed {seed}");
+    }
+    let orders = traces.iter().map(|trace| {
+        let numbers = trace.iter().map(|(number, ..)| *number);
+        numbers.collect::<Vec<_>>()
+    });
+    assert_eq!(orders.collect::<HashSet<_>>().len(), traces.len());
+    let (_, _, begin) = traces[0][0];
+    assert_eq!(begin.as_secs(), 946_684_800);
+}
+
+/// Returns the order in which a server gets what clients send, on this driver.
+fn arrivals(driver: Driver, seed: u64) -> Option<Vec<u8>> {
+    let builder = uthread_simulation::seeded(Runtime::builder().driver(driver), seed);
+    let runtime = builder.build().ok()?; // A container may refuse io_uring.
+    let order = runtime.spawn(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let order = Mutex::new(Vec::new());
+        uthread::scope(|scope| {
+            for number in 0..FIBERS as u8 {
+                scope.spawn(move || {
+                    let mut stream = TcpStream::connect(address).unwrap();
+                    for _ in 0..4 {
+                        stream.write_all(&[number]).unwrap();
+                        stream.read_exact(&mut [0]).unwrap();
+                        uthread::sleep(Duration::from_millis(number.into()));
+                    }
+                });
+            }
+            for _ in 0..FIBERS {
+                let (mut stream, _) = listener.accept().unwrap();
+                let order = &order;
+                scope.spawn(move || {
+                    let mut byte = [0];
+                    while stream.read(&mut byte).unwrap() > 0 {
+                        order.lock().unwrap().push(byte[0]);
+                        stream.write_all(&byte).unwrap();
+                    }
+                });
+            }
+        });
+        order.into_inner().unwrap()
+    });
+    Some(order.join().unwrap())
+}
+
+#[test]
+fn a_seed_decides_the_order_on_sockets() {
+    for driver in [Driver::Uring, Driver::Epoll] {
+        let orders: Vec<_> = (0..20).map(|seed| arrivals(driver, seed)).collect();
+        for (seed, first) in (0..).zip(&orders) {
+            assert_eq!(*first, arrivals(driver, seed), "{driver}, seed {seed}");
+        }
+        let all = orders.iter().flatten().collect::<HashSet<_>>();
+        assert!(all.is_empty() || all.len() > orders.len() / 2);
+    }
+}
+
+/// Counts to two, with a race.
+fn count() -> u32 {
+    let total = Mutex::new(0);
+    let add = || {
+        let before = *total.lock().unwrap();
+        *total.lock().unwrap() = before + 1;
+    };
+    uthread::join(add, add);
+    total.into_inner().unwrap()
+}
+
+#[test]
+fn a_race_is_found_by_some_seeds_and_not_by_others() {
+    let results = |seed| {
+        let builder = uthread_simulation::seeded(Runtime::builder(), seed);
+        builder.build().unwrap().run(count)
+    };
+    let lost = (0..100).filter(|seed| results(*seed) == 1).count();
+    assert!((1..100).contains(&lost), "{lost} of 100");
+}
+
+#[uthread::test(virtual_time, seeds = 100)]
+#[ignore = "fails on purpose, as a part of another test"]
+fn race() {
+    assert_eq!(count(), 2);
+}
+
+/// Runs the test above with a variable. Returns whether it has passed, and its output.
+fn run_race(variable: &str, value: &str) -> (bool, String) {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "race"]);
+    command
+        .env_remove("UTHREAD_SEED")
+        .env_remove("UTHREAD_SEEDS");
+    let output = command.env(variable, value).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn a_run_that_fails_can_be_repeated() {
+    let (passed, output) = run_race("UTHREAD_SEEDS", "100");
+    assert!(!passed);
+    let hint = "uthread: seed ";
+    let seed = output
+        .split(hint)
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    let seed = seed.unwrap_or_else(|| panic!("no seed in: {output}"));
+    let command = format!("{hint}{seed} fails: UTHREAD_SEED={seed} cargo test -- --exact race");
+    assert!(output.contains(&command), "{output}");
+    assert!(!run_race("UTHREAD_SEED", seed).0);
+    let earlier = run_race("UTHREAD_SEEDS", seed);
+    assert!(earlier.0, "{}", earlier.1);
+    let (passed, output) = run_race("UTHREAD_SEED", "x");
+    assert!(
+        !passed && output.contains("UTHREAD_SEED=x: give a number"),
+        "{output}"
+    );
+}
