@@ -1,6 +1,6 @@
 //! What a list of fibers tells of each.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::os::fd::RawFd;
@@ -214,14 +214,16 @@ pub(crate) struct Grouped<'a>(pub(crate) &'a [FiberInfo]);
 
 impl fmt::Display for Grouped<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut groups: BTreeMap<_, Vec<&FiberInfo>> = BTreeMap::new();
-        for fiber in self.0 {
-            let group = groups.entry((fiber.spawn_site, fiber.state));
-            group.or_default().push(fiber);
+        let group = |fiber: &FiberInfo| (fiber.spawn_site, fiber.state);
+        let mut fibers = Vec::from_iter(self.0);
+        fibers.sort_unstable_by_key(|fiber| (group(fiber), fiber.id));
+        let mut groups: Vec<&[&FiberInfo]> = Vec::new();
+        for fibers in fibers.chunk_by(|one, other| group(one) == group(other)) {
+            let place = groups.partition_point(|smaller| smaller.len() <= fibers.len());
+            groups.insert(place, fibers);
         }
-        let mut groups: Vec<_> = groups.into_iter().collect();
-        groups.sort_by_key(|(_, fibers)| fibers.len());
-        for ((site, state), fibers) in groups.iter().take(GROUPS_MAX) {
+        for fibers in groups.iter().take(GROUPS_MAX) {
+            let (site, state) = group(fibers[0]);
             let (count, plural) = (fibers.len(), if fibers.len() == 1 { "" } else { "s" });
             write!(formatter, "    {count} fiber{plural}, {state}")?;
             let longest = fibers.iter().map(|fiber| fiber.suspended_for).max();
@@ -247,10 +249,7 @@ impl fmt::Display for Grouped<'_> {
             writeln!(formatter, "{rest}")?;
         }
         if groups.len() > GROUPS_MAX {
-            let rest: usize = groups[GROUPS_MAX..]
-                .iter()
-                .map(|(_, fibers)| fibers.len())
-                .sum();
+            let rest: usize = groups[GROUPS_MAX..].iter().map(|fibers| fibers.len()).sum();
             let sites = groups.len() - GROUPS_MAX;
             writeln!(formatter, "    {rest} fibers of {sites} other groups")?;
         }

@@ -1,7 +1,6 @@
 //! Fibers that wait for each other.
 
-use std::collections::{BTreeMap, HashSet};
-use std::{fmt, iter};
+use std::{fmt, iter, mem};
 
 /// The fiber for which a fiber waits, by its id; see the examples of
 /// [`runtime::fibers`](crate::runtime::fibers()) and [`cycle`].
@@ -46,22 +45,22 @@ impl fmt::Display for WaitsFor {
 /// ```
 #[must_use]
 pub fn cycle(waiting: impl IntoIterator<Item = (u64, WaitsFor)>) -> Vec<(u64, WaitsFor)> {
-    let waiting: BTreeMap<_, _> = waiting.into_iter().collect();
-    let of = |id: u64| Some((id, *waiting.get(&id)?));
-    let mut visited = HashSet::new();
-    for first in waiting.keys() {
-        let path = iter::successors(of(*first), |(_, waits_for)| of(waits_for.fiber()));
-        let mut way: Vec<(u64, WaitsFor)> = Vec::new();
-        for (id, waits_for) in path {
-            if !visited.insert(id) {
+    let mut waiting = Vec::from_iter(waiting);
+    waiting.sort_unstable_by_key(|(id, _)| *id);
+    let place_of = |fiber: u64| waiting.binary_search_by_key(&fiber, |(id, _)| *id).ok();
+    let mut visited = vec![false; waiting.len()];
+    for first in 0..waiting.len() {
+        let path = iter::successors(Some(first), |place| place_of(waiting[*place].1.fiber()));
+        let mut way = Vec::new();
+        for place in path {
+            if mem::replace(&mut visited[place], true) {
                 // It ends in an earlier way, or in this one.
-                let start = way.iter().position(|(passed, _)| *passed == id);
-                if let Some(start) = start {
-                    return way.split_off(start);
+                if let Some(start) = way.iter().position(|passed| *passed == place) {
+                    return way[start..].iter().map(|place| waiting[*place]).collect();
                 }
                 break;
             }
-            way.push((id, waits_for));
+            way.push(place);
         }
     }
     Vec::new()

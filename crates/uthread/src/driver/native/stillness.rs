@@ -75,7 +75,6 @@ impl Stillness {
                 threads.push((number, observe(task, is_waiting)?));
             }
         }
-        threads.sort_unstable_by_key(|(number, _)| *number);
         Some(Stillness(threads))
     }
 }

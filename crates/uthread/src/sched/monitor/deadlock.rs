@@ -8,7 +8,6 @@
 //! signal.
 
 use std::fmt;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::driver::native::standard_error;
@@ -19,9 +18,6 @@ use crate::sched::shared::Shared;
 
 /// When threads that might wake a fiber are looked at again, as idle threads of a pool end by then.
 const RETRY_AFTER: Duration = Duration::from_secs(11);
-
-/// Time for which a worker that sleeps may take to list its fibers.
-const LIST_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The looks for a deadlock of one runtime.
 #[derive(Default)]
@@ -48,11 +44,9 @@ impl Deadlocks {
         let is_deadlocked = is_deadlocked(shared, progress);
         self.last = Some((progress, if is_deadlocked { 2 } else { looks + 1 }));
         if is_deadlocked {
-            let (sender, list) = mpsc::channel();
-            shared.list_fibers(Box::new(move |fibers| drop(sender.send(fibers))));
-            if let Ok(fibers) = list.recv_timeout(LIST_TIME_MAX) {
+            shared.list_fibers(Box::new(|fibers| {
                 standard_error::print(format_args!("{}", Deadlock(&fibers)));
-            }
+            }));
             return None;
         }
         (looks == 0).then_some(now + RETRY_AFTER)
