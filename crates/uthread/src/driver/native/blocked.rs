@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use rustix::thread::{Pid, gettid};
+use rustix::process::Pid;
 
 /// A thread, identified by the kernel's number, which may be reused after its end.
 #[derive(Debug, Clone, Copy)]
@@ -29,8 +29,11 @@ pub(super) struct Position {
 
 impl Task {
     /// Returns the calling thread.
+    #[allow(unsafe_code, reason = "a number of the kernel")]
     pub(crate) fn current() -> Task {
-        Task(gettid())
+        // SAFETY: the call has no arguments. Older C libraries have no function for it.
+        let number = unsafe { libc::syscall(libc::SYS_gettid) };
+        Task::of(number as i32).expect("numbers of threads are positive")
     }
 
     /// Returns the thread with a number of the kernel.

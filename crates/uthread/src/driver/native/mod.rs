@@ -117,7 +117,7 @@ pub(crate) fn sleep_until(deadline: Instant) {
         if rest.is_zero() {
             return;
         }
-        let _ = rustix::thread::nanosleep(&timespec(rest));
+        let _ = rustix::event::poll(&mut [], Some(&timespec(rest)));
     }
 }
 
