@@ -242,6 +242,7 @@ impl Socket {
     }
 
     /// Gives the room back in which responses were gathered.
+    #[cfg(any(test, feature = "http2"))]
     pub(crate) fn shrink(&mut self) {
         if self.outgoing.is_empty() && self.outgoing.capacity() > OUTGOING_BYTES_MAX {
             self.outgoing = Vec::new();
