@@ -37,7 +37,8 @@
 //! # Deadlocks and limits
 //!
 //! If no fiber can run, no timer is left and nothing outside has woken one for three seconds, the
-//! test fails with the cycle of those that wait for each other, and a list of all. A test that takes
+//! fibers are cancelled, and the test fails with the cycle of those that wait for each other, and a list
+//! of all. A test that takes
 //! longer than its `limit` of real time (60 s) fails with the same list; any `#[uthread::test]` may
 //! have one:
 //!

@@ -314,6 +314,14 @@ fn what_cannot_be_is_refused() {
 }
 
 #[test]
+fn a_runtime_without_fibers_has_no_deadlock() {
+    let builder = uthread_simulation::virtual_time(Runtime::builder());
+    let runtime = builder.build().unwrap();
+    thread::sleep(Duration::from_millis(3200));
+    assert_takes(HOUR, runtime.run(|| time_of(|| uthread::sleep(HOUR)).1));
+}
+
+#[test]
 fn runtimes_with_and_without_are_apart() {
     let builder = uthread_simulation::virtual_time(Runtime::builder());
     let runtime = builder.build().unwrap();

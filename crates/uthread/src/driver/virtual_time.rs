@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   something has run         -> look for completions
-//!   .. nothing                -> wait a little for what the kernel delivers late, if a fiber waits for that
+//!   .. nothing                -> wait until the kernel has delivered what was sent ([`Barrier`])
 //!   .. nothing, a timer       -> move the clock to it
 //!   .. nothing, no timer      -> wait for threads and processes outside; then it is a deadlock
 //!   a call goes on outside    -> wait, while time stands still
@@ -14,19 +14,22 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::FileType;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use super::{Completion, Counts, Driver, RingFeatures, Start, Token, Wake, native};
 use crate::clock::VirtualClock;
 use crate::op::Operation;
 use crate::priorities::Priority;
 
-/// How long the kernel may take to deliver what one fiber has sent to another: it usually does so
-/// within the sender's call.
-const DELIVERY_TIME_MAX: Duration = Duration::from_micros(200);
+/// How long a packet to the same host may take.
+const ARRIVAL_TIME_MAX: Duration = Duration::from_millis(100);
 
 /// How long threads and processes outside of the runtime may take to wake one of its fibers.
 const OUTSIDE_TIME_MAX: Duration = Duration::from_secs(3);
@@ -43,7 +46,7 @@ pub(crate) trait Surroundings: Send {
     fn progress(&self) -> u64;
     /// Returns `true` if a fiber waits for the end of a call on another thread, or runs on one.
     fn is_busy(&self) -> bool;
-    /// Ends the fibers, none of which can go on.
+    /// Ends the fibers, if there are any, none of which can go on.
     fn end_deadlock(&self);
 }
 
@@ -53,7 +56,7 @@ enum Phase {
     Ran,
     /// It has looked for completions, and there were none.
     Polled,
-    /// Nor has the kernel delivered anything late.
+    /// Nor after the kernel had delivered all that was sent.
     Quiet,
     /// Nothing was left but to wait for others, since this time of the system.
     WaitsSince(u64),
@@ -72,6 +75,8 @@ pub(crate) struct VirtualDriver {
     own: HashSet<Token>,
     /// Number of the other pending operations, which may wait for another fiber.
     others: usize,
+    /// `None` where there are no such sockets, and so nothing to wait for.
+    barrier: Option<Barrier>,
     checks: Cell<u32>,
 }
 
@@ -89,6 +94,7 @@ impl VirtualDriver {
             progress: 0,
             own: HashSet::new(),
             others: 0,
+            barrier: Barrier::new().ok(),
             checks: Cell::new(0),
         }
     }
@@ -111,7 +117,8 @@ impl VirtualDriver {
             }
             (Phase::Polled, _) if self.others > 0 => {
                 self.phase = Phase::Quiet;
-                DELIVERY_TIME_MAX
+                self.barrier.as_ref().inspect(|barrier| barrier.pass());
+                Duration::ZERO
             }
             (_, Some(timeout)) => {
                 self.clock.advance(timeout);
@@ -133,6 +140,33 @@ impl VirtualDriver {
                 rest
             }
             (Phase::Ended, None) => BUSY_TIME_MAX,
+        }
+    }
+}
+
+/// A socket that sends to itself. The kernel usually delivers a packet within the call that sends it, and
+/// otherwise after those that this CPU has sent before: once this one has arrived, they have.
+struct Barrier(OwnedFd);
+
+impl Barrier {
+    fn new() -> rustix::io::Result<Barrier> {
+        let socket = net::socket_with(
+            AddressFamily::INET,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
+        net::connect(&socket, &net::getsockname(&socket)?)?;
+        sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(ARRIVAL_TIME_MAX))?;
+        Ok(Barrier(socket))
+    }
+
+    /// Waits until all packets have arrived that this CPU has sent.
+    fn pass(&self) {
+        // If it cannot be sent or is dropped, so are others.
+        if net::send(&self.0, &[0], SendFlags::empty()).is_ok() {
+            let _ = net::recv(&self.0, &mut [0_u8; 1], RecvFlags::empty());
         }
     }
 }
@@ -211,7 +245,11 @@ impl Driver for VirtualDriver {
             Some(Duration::ZERO) => Duration::ZERO,
             timeout => self.next_sleep(timeout),
         };
-        self.inner.wait(Some(sleep));
+        if sleep.is_zero() {
+            self.inner.flush();
+        } else {
+            self.inner.wait(Some(sleep));
+        }
     }
 
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::driver::Driver;
+use crate::driver::native::standard_error;
 use crate::driver::virtual_time::{Surroundings, VirtualDriver};
-use crate::fiber::FiberInfo;
 use crate::sched::monitor::deadlock::Deadlock;
 use crate::sched::shared::Shared;
 
@@ -24,19 +24,6 @@ impl Shared {
         // The timers of the worker count from then.
         clock.begin(|| make(driver))
     }
-
-    /// Ends the fibers, for a reason that `explain` makes of a list of them.
-    pub(crate) fn end_fibers(
-        self: &Arc<Shared>,
-        explain: impl FnOnce(&[FiberInfo]) -> String + Send + 'static,
-    ) {
-        let shared = Arc::clone(self);
-        self.list_fibers(Box::new(move |fibers| {
-            if shared.verdict.set(explain(&fibers)).is_ok() {
-                shared.shut_down();
-            }
-        }));
-    }
 }
 
 impl Surroundings for Arc<Shared> {
@@ -50,6 +37,14 @@ impl Surroundings for Arc<Shared> {
     }
 
     fn end_deadlock(&self) {
-        self.end_fibers(|fibers| Deadlock(fibers).to_string());
+        let shared = Arc::clone(self);
+        self.list_fibers(Box::new(move |fibers| {
+            if fibers.is_empty() {
+                return;
+            }
+            let report = shared.verdict.get_or_init(|| Deadlock(&fibers).to_string());
+            standard_error::print(format_args!("{report}"));
+            shared.shut_down();
+        }));
     }
 }

@@ -90,7 +90,11 @@ impl Queues {
     pub(in crate::sched) fn next_at_random(&self, starter: &impl Starter) -> Option<Started> {
         let ready = self.ready.normal() as u32;
         let choices = ready + u32::from(!self.new.is_empty());
-        let choice = self.random_below(choices.max(1));
+        if choices == 0 {
+            // No number is drawn: how often a worker looks depends on real time.
+            return None;
+        }
+        let choice = self.random_below(choices);
         if choice < ready {
             return self.ready.pop_staying_at(choice);
         }
