@@ -79,6 +79,11 @@
 //! `UTHREAD_SEEDS=100000` as many. Time begins with the year 2000. A seed does not decide the numbers of
 //! fibers, descriptors and ports, addresses of memory, and what a crate asks the kernel itself.
 //!
+//! # A network with faults
+//!
+//! A [`Link`] is between a client and a server, with a latency, a rate, and faults: it can be cut in one
+//! direction or both, healed, and reset. The time that it takes is virtual.
+//!
 //! # Where it works
 //!
 //! On one worker, by io_uring or epoll, on x86-64 with glibc. The crate defines functions of the C
@@ -86,6 +91,7 @@
 
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod clocks;
+mod link;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod random;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
@@ -93,6 +99,8 @@ mod threads;
 
 use uthread::runtime::Builder;
 use uthread_interpose as _;
+
+pub use self::link::{Direction, Link};
 
 /// Makes the time of a runtime virtual: what `#[uthread::test(virtual_time)]` does. The runtime has
 /// one worker.
