@@ -20,7 +20,7 @@ use rustix::net;
 use uthread::interposition;
 use uthread::net::{TcpListener, TcpStream};
 use uthread::sync::mpsc::{self, Receiver, SyncSender};
-use uthread::sync::{Condvar, Mutex};
+use uthread::sync::{Condvar, Mutex, MutexGuard};
 use uthread::thread::JoinHandle;
 
 /// Number of bytes that travel together at most.
@@ -155,14 +155,18 @@ impl Link {
         self.address
     }
 
-    /// Sets how long what is sent from now on takes in one direction: a random time of these. Bytes stay
-    /// in their order. See the example of [`Link`].
+    /// Sets how long what is sent from now on takes in one direction: a random time of these, or the start
+    /// of an empty range. Bytes stay in their order. See the example of [`Link`].
     pub fn set_latency(&self, latency: Range<Duration>) {
-        self.network.faults.lock().expect("no panic").latency = latency;
+        self.network.faults().latency = latency;
     }
 
     /// Sets the number of bytes that pass in a second, for each connection and direction. `None` is no
     /// limit, as at first.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the number is zero: [cut](Link::cut) the link instead.
     ///
     /// ```
     /// uthread::run(|| {
@@ -173,22 +177,22 @@ impl Link {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn set_rate(&self, bytes_per_second: Option<u64>) {
-        self.network
-            .faults
-            .lock()
-            .expect("no panic")
-            .bytes_per_second = bytes_per_second;
+        assert!(
+            bytes_per_second != Some(0),
+            "a link passes at least one byte a second, unless it is cut"
+        );
+        self.network.faults().bytes_per_second = bytes_per_second;
     }
 
     /// Lets nothing pass in this direction until the link is [healed](Link::heal). Nothing is lost, as TCP
     /// sends it again. A client still connects, but has no answer. See the example of [`Link`].
     pub fn cut(&self, direction: Direction) {
-        self.network.faults.lock().expect("no panic").is_cut[direction as usize] = true;
+        self.network.faults().is_cut[direction as usize] = true;
     }
 
     /// Lets everything pass again. See the example of [`Link`].
     pub fn heal(&self) {
-        self.network.faults.lock().expect("no panic").is_cut = [false; 2];
+        self.network.faults().is_cut = [false; 2];
         self.network.healed.notify_all();
     }
 
@@ -211,10 +215,16 @@ impl Drop for Link {
     fn drop(&mut self) {
         self.acceptor.cancel();
         self.network.reset(None);
+        // What is held back has no way any more, and whoever holds it finds out.
+        self.heal();
     }
 }
 
 impl Network {
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().expect("no panic")
+    }
+
     /// Ends the present connections, and replaces their list.
     fn reset(&self, later: Option<Vec<Weak<Connection>>>) {
         let mut connections = self.connections.lock().expect("no panic");
@@ -272,7 +282,7 @@ impl Network {
         let mut buffer = [0; CHUNK_BYTES];
         loop {
             let length = from.read(&mut buffer).unwrap_or(0);
-            let faults = self.faults.lock().expect("no panic").clone();
+            let faults = self.faults().clone();
             let takes = faults.bytes_per_second.map_or(Duration::ZERO, |rate| {
                 Duration::from_secs_f64(length as f64 / rate as f64)
             });
@@ -301,7 +311,7 @@ impl Network {
     ) -> io::Result<()> {
         for Chunk { due, bytes } in chunks {
             uthread::thread::sleep_until(due);
-            let mut faults = self.faults.lock().expect("no panic");
+            let mut faults = self.faults();
             while faults.is_cut[direction as usize] {
                 faults = self.healed.wait(faults).expect("no panic");
             }

@@ -153,6 +153,31 @@ fn a_reset_reaches_both_sides() {
 }
 
 #[test]
+fn a_link_that_is_cut_leaves_no_fiber_behind() {
+    let builder = uthread_simulation::virtual_time(Runtime::builder());
+    let runtime = builder.build().unwrap();
+    runtime.run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let link = Link::to(listener.local_addr().unwrap()).unwrap();
+        let mut client = TcpStream::connect(link.address()).unwrap();
+        let _server = listener.accept().unwrap();
+        link.cut(Direction::ToServer);
+        client.write_all(b"held back").unwrap();
+        uthread::sleep(SECOND);
+        drop(link);
+        uthread::sleep(SECOND);
+    });
+    assert_eq!(runtime.fibers().unwrap().len(), 0);
+}
+
+#[test]
+#[should_panic = "a link passes at least one byte a second, unless it is cut"]
+fn a_rate_of_zero_is_refused() {
+    let server = "127.0.0.1:7000".parse().unwrap();
+    uthread::run(|| Link::to(server).unwrap().set_rate(Some(0)));
+}
+
+#[test]
 fn a_server_that_is_not_there_resets_its_clients() {
     on_each_driver(|| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
