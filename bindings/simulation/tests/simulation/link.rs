@@ -4,23 +4,14 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
+use uthread::Runtime;
 use uthread::net::{TcpListener, TcpStream};
-use uthread::{Driver, Runtime};
 use uthread_resilience::Retry;
 use uthread_simulation::{Direction, Link};
 
-const SECOND: Duration = Duration::from_secs(1);
+use crate::drivers::on_each_driver;
 
-/// Runs `body` in virtual time, with each driver.
-fn on_each_driver(body: fn()) {
-    for driver in [Driver::Uring, Driver::Epoll] {
-        let builder = uthread_simulation::virtual_time(Runtime::builder().driver(driver));
-        match builder.build() {
-            Ok(runtime) => runtime.run(body),
-            Err(error) => assert!(driver == Driver::Uring, "{error}"), // A container may refuse it.
-        }
-    }
-}
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Echoes what a client sends until it ends, and then ends as well.
 fn echo(mut stream: TcpStream) -> io::Result<()> {

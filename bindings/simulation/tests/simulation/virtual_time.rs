@@ -7,21 +7,12 @@ use std::{io, thread};
 
 use uthread::{Driver, Runtime};
 
+use crate::drivers::on_each_driver;
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// How late a timer may be.
 const TICK: Duration = Duration::from_micros(132);
-
-/// Runs `body` in virtual time, with each driver.
-fn on_each_driver(body: fn()) {
-    for driver in [Driver::Uring, Driver::Epoll] {
-        let builder = uthread_simulation::virtual_time(Runtime::builder().driver(driver));
-        match builder.build() {
-            Ok(runtime) => runtime.run(body),
-            Err(error) => assert!(driver == Driver::Uring, "{error}"), // A container may refuse it.
-        }
-    }
-}
 
 /// Returns the virtual time that `f` takes, and expects that it takes little real time.
 fn time_of<T>(f: impl FnOnce() -> T) -> (T, Duration) {

@@ -137,7 +137,7 @@ fn race() {
 /// Runs the test above with a variable. Returns whether it has passed, and its output.
 fn run_race(variable: &str, value: &str) -> (bool, String) {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "race"]);
+    command.args(["--ignored", "--exact", "seeds::race"]);
     command
         .env_remove("UTHREAD_SEED")
         .env_remove("UTHREAD_SEEDS");
@@ -156,7 +156,8 @@ fn a_run_that_fails_can_be_repeated() {
         .nth(1)
         .and_then(|rest| rest.split(' ').next());
     let seed = seed.unwrap_or_else(|| panic!("no seed in: {output}"));
-    let command = format!("{hint}{seed} fails: UTHREAD_SEED={seed} cargo test -- --exact race");
+    let command =
+        format!("{hint}{seed} fails: UTHREAD_SEED={seed} cargo test -- --exact seeds::race");
     assert!(output.contains(&command), "{output}");
     assert!(!run_race("UTHREAD_SEED", seed).0);
     let earlier = run_race("UTHREAD_SEEDS", seed);

@@ -1,0 +1,15 @@
+//! Tests in virtual time.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`drivers`] | running a test with each driver |
+//! | [`crates`] | crates that know nothing of virtual time |
+//! | [`link`] | links with faults |
+//! | [`seeds`] | what a seed decides |
+//! | [`virtual_time`] | what takes virtual time, deadlocks and limits |
+
+mod crates;
+mod drivers;
+mod link;
+mod seeds;
+mod virtual_time;
