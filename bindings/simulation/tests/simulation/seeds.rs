@@ -167,4 +167,10 @@ fn a_run_that_fails_can_be_repeated() {
         !passed && output.contains("UTHREAD_SEED=x: give a number"),
         "{output}"
     );
+    // Otherwise the test would pass, as it would not run.
+    let (passed, output) = run_race("UTHREAD_SEEDS", "0");
+    assert!(
+        !passed && output.contains("no seeds: choose at least 1"),
+        "{output}"
+    );
 }

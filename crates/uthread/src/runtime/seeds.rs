@@ -6,7 +6,7 @@
 //! | `UTHREAD_SEEDS` | the number of seeds, from 0 on, instead of that of the test |
 
 use std::env;
-use std::ops::Range;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::thread;
 
@@ -17,12 +17,14 @@ const COUNT: &str = "UTHREAD_SEEDS";
 ///
 /// # Panics
 ///
-/// Panics if a variable is no number.
-pub(super) fn chosen(count: u64) -> Range<u64> {
-    match number(ONE) {
-        Some(seed) => seed..seed.saturating_add(1),
-        None => 0..number(COUNT).unwrap_or(count),
+/// Panics if a variable is no number, or if there is no seed: the test would not run.
+pub(super) fn chosen(count: u64) -> RangeInclusive<u64> {
+    if let Some(seed) = number(ONE) {
+        return seed..=seed;
     }
+    let count = number(COUNT).unwrap_or(count);
+    assert!(count > 0, "no seeds: choose at least 1");
+    0..=count - 1
 }
 
 /// Returns the number in a variable, if it is set.
