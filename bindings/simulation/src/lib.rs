@@ -38,9 +38,8 @@
 //!
 //! If no fiber can run, no timer is left and nothing outside has woken one for three seconds, the
 //! fibers are cancelled, and the test fails with the cycle of those that wait for each other, and a list
-//! of all. A test that takes
-//! longer than its `limit` of real time (60 s) fails with the same list; any `#[uthread::test]` may
-//! have one:
+//! of all. A test that takes longer than its `limit` of real time (60 s) fails with the same list; any
+//! `#[uthread::test]` may have one:
 //!
 //! ```
 //! # mod tests {

@@ -23,9 +23,8 @@ pub(crate) enum Ran {
 }
 
 impl Worker {
-    /// Runs a fiber until it pauses or ends, in the switch of this number. It lets others run after so
-    /// many calls that do not wait. The caller then
-    /// [records](Worker::record_no_fiber) that none runs.
+    /// Runs a fiber until it pauses or ends, in the switch of this number. It lets others run after
+    /// `calls` calls that do not wait. The caller then [records](Worker::record_no_fiber) that none runs.
     #[inline(always)]
     pub(super) fn run_fiber(&self, fiber: Started, switch: u64, calls: i32) -> Ran {
         match &self.tls {

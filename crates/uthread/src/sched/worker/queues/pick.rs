@@ -24,8 +24,8 @@ const OLDEST_FIBER_TURN: u64 = 2 * NEW_FIBER_TURN;
 /// those that use little time can keep it from running.
 const SPENT_TURN: u64 = 8;
 
-/// Below so many calls, others run soon.
-const SOON: u32 = 8;
+/// Bound of the number of calls in a short turn, where a seed decides.
+const SHORT_TURN: u32 = 8;
 
 /// Starts the new fibers that are picked.
 pub(in crate::sched) trait Starter {
@@ -104,11 +104,11 @@ impl Queues {
         }
     }
 
-    /// Returns after how many calls that do not wait the next fiber lets others run: as the seed of
-    /// virtual time decides, half of them soon.
+    /// Returns the number of calls that do not wait after which the next fiber lets others run. If a
+    /// seed decides, half of the turns are short.
     pub(in crate::sched) fn calls_of_turn(&self) -> i32 {
         if self.ready.is_random() && self.random_below(2) == 0 {
-            self.random_below(SOON).cast_signed()
+            self.random_below(SHORT_TURN).cast_signed()
         } else {
             CALLS_MAX
         }
