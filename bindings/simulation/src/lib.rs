@@ -28,7 +28,8 @@
 //! | `Instant::now`, `SystemTime::now`, `clock_gettime`, `gettimeofday`, `time` | virtual; those of CPU time are not |
 //! | threads that a fiber creates, by `std` or by C | are fibers of the same runtime |
 //! | sockets and pipes between the fibers of a test | no time: what was sent arrives before time goes on |
-//! | files, names, [`blocking`](uthread::blocking()) calls, and fibers that block their thread | no time: it stands still meanwhile |
+//! | files | no time: a call of `uthread::fs` is made at once |
+//! | names, [`blocking`](uthread::blocking()) calls, and fibers that block their thread | no time: it stands still meanwhile |
 //! | peers outside of the runtime: processes, other hosts, threads that no fiber has created | real time, for which virtual time does not wait |
 //! | timers of the kernel: retransmission, and delayed acknowledgements with Nagle's algorithm | real time, too: set `TCP_NODELAY` |
 //!

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 use std::{env, thread};
 
+use uthread::fs::{self, File};
 use uthread::net::{TcpListener, TcpStream};
 use uthread::sync::{Mutex, mpsc};
 use uthread::{Driver, Runtime};
@@ -101,6 +102,44 @@ fn a_seed_decides_the_order_on_sockets() {
         let orders: Vec<_> = (0..20).map(|seed| arrivals(driver, seed)).collect();
         for (seed, first) in (0..).zip(&orders) {
             assert_eq!(*first, arrivals(driver, seed), "{driver}, seed {seed}");
+        }
+        let all = orders.iter().flatten().collect::<HashSet<_>>();
+        assert!(all.is_empty() || all.len() > orders.len() / 2);
+    }
+}
+
+/// Returns the order in which fibers are done with files, on this driver.
+fn file_order(driver: Driver, seed: u64) -> Option<Vec<u64>> {
+    let builder = uthread_simulation::seeded(Runtime::builder().driver(driver), seed);
+    let runtime = builder.build().ok()?; // A container may refuse io_uring.
+    let order = runtime.spawn(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let order = Mutex::new(Vec::new());
+        uthread::scope(|scope| {
+            for number in 0..FIBERS {
+                let (order, path) = (&order, directory.path().join(number.to_string()));
+                scope.spawn(move || {
+                    for _ in 0..4 {
+                        let mut file = File::create(&path).unwrap();
+                        file.write_all(b"whole").unwrap();
+                        file.sync_all().unwrap();
+                        fs::rename(&path, path.with_extension("old")).unwrap();
+                        order.lock().unwrap().push(number);
+                    }
+                });
+            }
+        });
+        order.into_inner().unwrap()
+    });
+    Some(order.join().unwrap())
+}
+
+#[test]
+fn a_seed_decides_the_order_on_files() {
+    for driver in [Driver::Uring, Driver::Epoll] {
+        let orders: Vec<_> = (0..10).map(|seed| file_order(driver, seed)).collect();
+        for (seed, first) in (0..).zip(&orders) {
+            assert_eq!(*first, file_order(driver, seed), "{driver}, seed {seed}");
         }
         let all = orders.iter().flatten().collect::<HashSet<_>>();
         assert!(all.is_empty() || all.len() > orders.len() / 2);

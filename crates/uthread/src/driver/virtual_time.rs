@@ -9,10 +9,10 @@
 //!   a call goes on outside    -> wait, while time stands still
 //! ```
 //!
+//! A file is read or written at once: when a disk is done is nothing that a seed decides.
 //! The rest is done by another driver.
 
 use std::cell::Cell;
-use std::collections::HashSet;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
@@ -23,9 +23,10 @@ use rustix::fs::FileType;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-use super::{Completion, Counts, Driver, RingFeatures, Start, Token, Wake, native};
+use super::{Completion, Counts, Driver, RingFeatures, Start, Token, Wake, epoll, native};
 use crate::clock::VirtualClock;
 use crate::op::Operation;
+use crate::op::fs::FileOperation;
 use crate::priorities::Priority;
 
 /// How long a packet to the same host may take.
@@ -71,10 +72,8 @@ pub(crate) struct VirtualDriver {
     phase: Phase,
     /// The progress at the last wait.
     progress: u64,
-    /// Pending operations that end by themselves: time stands still until then.
-    own: HashSet<Token>,
-    /// Number of the other pending operations, which may wait for another fiber.
-    others: usize,
+    /// Number of pending operations, which may wait for another fiber.
+    pending: usize,
     /// `None` where there are no such sockets, and so nothing to wait for.
     barrier: Option<Barrier>,
     checks: Cell<u32>,
@@ -92,8 +91,7 @@ impl VirtualDriver {
             runtime,
             phase: Phase::Ran,
             progress: 0,
-            own: HashSet::new(),
-            others: 0,
+            pending: 0,
             barrier: Barrier::new().ok(),
             checks: Cell::new(0),
         }
@@ -107,7 +105,7 @@ impl VirtualDriver {
             self.progress = progress;
             self.phase = Phase::Ran;
         }
-        if !self.own.is_empty() || self.runtime.is_busy() {
+        if self.runtime.is_busy() {
             return BUSY_TIME_MAX;
         }
         match (self.phase, timeout) {
@@ -115,7 +113,7 @@ impl VirtualDriver {
                 self.phase = Phase::Polled;
                 Duration::ZERO
             }
-            (Phase::Polled, _) if self.others > 0 => {
+            (Phase::Polled, _) if self.pending > 0 => {
                 self.phase = Phase::Quiet;
                 self.barrier.as_ref().inspect(|barrier| barrier.pass());
                 Duration::ZERO
@@ -173,10 +171,7 @@ impl Barrier {
 
 /// Returns `true` if an operation ends without anybody else: one on a file or a device, not on a
 /// pipe or a socket.
-fn ends_by_itself(operation: &Operation<'_>) -> bool {
-    let Operation::File(operation) = operation else {
-        return false;
-    };
+fn ends_by_itself(operation: &FileOperation<'_>) -> bool {
     let Some(file) = operation.file() else {
         return true;
     };
@@ -199,14 +194,14 @@ impl Driver for VirtualDriver {
 
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
-        let is_own = ends_by_itself(operation);
+        if let Operation::File(operation) = operation
+            && ends_by_itself(operation)
+        {
+            return Start::Done(epoll::block(operation, 0));
+        }
         // SAFETY: by the caller's contract.
         let start = unsafe { self.inner.start(operation, token) };
-        match start {
-            Start::Pending(_) if is_own => drop(self.own.insert(token)),
-            Start::Pending(_) => self.others += 1,
-            Start::Done(_) | Start::Full => {}
-        }
+        self.pending += usize::from(matches!(start, Start::Pending(_)));
         start
     }
 
@@ -253,10 +248,10 @@ impl Driver for VirtualDriver {
     }
 
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
-        let (own, others) = (&mut self.own, &mut self.others);
+        let pending = &mut self.pending;
         self.inner.reap(max, &mut |token, completion| {
-            if !completion.more && !own.remove(&token) {
-                *others -= 1;
+            if !completion.more {
+                *pending -= 1;
             }
             complete(token, completion);
         })

@@ -18,12 +18,17 @@ use crate::sched::shared::Shared;
 use crate::sched::worker::{Worker, current};
 
 /// Runs `call`, which takes as long as the disk does, on another thread if the caller is a fiber on
-/// a worker, and waits for it. Withdraws a queued call if the caller may not wait any more.
+/// a worker, and waits for it. Withdraws a queued call if the caller may not wait any more. With
+/// virtual time, a disk takes none: there, the order in which calls end would be another one each time.
 ///
 /// # Errors
 ///
 /// The error of `call`; `ECANCELED` or `ETIMEDOUT` if it did not run.
 pub(crate) fn perform<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    if current::with_virtual_clock(|_| Some(())).is_some() {
+        cancellation::refuse_if_cancelled()?;
+        return current::in_call(call);
+    }
     perform_in(pool::files(), call)
 }
 
