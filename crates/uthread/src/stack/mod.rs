@@ -45,7 +45,7 @@ const SWITCHED_BYTES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Stack {
     limit: NonZeroUsize,
-    /// Where a fiber starts: [`TOP_BYTES`] below the end, or slightly more.
+    /// Where a fiber starts: [`TOP_BYTES`] below the end, or below a block of thread-local storage.
     base: NonZeroUsize,
     /// The end of the highest page.
     end: usize,

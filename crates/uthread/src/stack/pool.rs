@@ -11,12 +11,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::cache;
 use super::larger::LargerStacks;
 use super::memory::{self, Guards, guard_size, page_size};
 use super::sizes::{BATCH_STACKS, KEPT_BYTES, STACK_SIZE_MIN};
-use super::slabs::{COLOURS, Releasing, Slabs};
-use super::{Extent, Stack};
+use super::slabs::{Releasing, Slabs};
+use super::{Extent, Stack, TOP_BYTES};
 
 use crate::atomic::lock;
 
@@ -80,8 +79,7 @@ impl Pool {
     /// Creates a pool of stacks which are larger by `block_size` bytes, whole pages, for a block of
     /// thread-local storage.
     pub(crate) fn with_blocks(stack_size: usize, block_size: usize) -> Pool {
-        let stack_size =
-            stack_size.max(STACK_SIZE_MIN + guard_size() + COLOURS * cache::LINE_BYTES);
+        let stack_size = stack_size.max(STACK_SIZE_MIN + guard_size() + TOP_BYTES);
         let stack_size = stack_size.next_multiple_of(page_size()) + block_size;
         Pool {
             stack_size,

@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroUsize;
 
-use super::cache;
 use super::memory::{self, Guards};
 use super::sizes::BATCH_STACKS;
 use super::{Stack, TOP_BYTES};
@@ -27,11 +26,6 @@ pub(super) const SLAB_STACKS_FIRST: usize = 64;
 /// Number of stacks in the largest slab. Slabs double in size up to this, so that a million stacks
 /// take a few hundred mappings, and none takes more than a few GiB of address space.
 const SLAB_STACKS_MAX: usize = 4096;
-
-/// Number of cache lines of the first page at which stacks begin in turn. If all began at the same
-/// address modulo a page, they would compete for a sixty-fourth of the cache. This takes at most a
-/// quarter of the page, so a waiting fiber still fits into the rest.
-pub(super) const COLOURS: usize = 16;
 
 /// Number of free stacks, in addition to the warm ones, below which no batch is released: half a
 /// MiB of page tables at 256 KiB per stack.
@@ -257,10 +251,9 @@ impl Slabs {
 
     fn stack(&self, batch: usize, place: usize) -> Stack {
         let limit = batch + place * self.stack_size;
-        let colour = place % COLOURS * cache::LINE_BYTES;
         Stack {
             limit: NonZeroUsize::new(limit).expect("a mapping never starts at address zero"),
-            base: NonZeroUsize::new(limit + self.stack_size - colour - TOP_BYTES)
+            base: NonZeroUsize::new(limit + self.stack_size - TOP_BYTES)
                 .expect("above a non-zero limit"),
             end: limit + self.stack_size,
         }
