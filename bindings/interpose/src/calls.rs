@@ -11,7 +11,7 @@ use uthread_pthread::{
     children, epoll as events_of, files, poll as several, sleep as sleeps, sockets,
 };
 
-use crate::{raw, rule};
+use crate::{raw, rule, world};
 
 /// Defines functions of the C library, each with what suspends a fiber, and the system call.
 macro_rules! calls {
@@ -42,27 +42,67 @@ fn output<T>(fd: c_int, call: impl FnOnce() -> T) -> T {
     call()
 }
 
+/// Tells the world of a write to a file.
+fn writes(fd: c_int, offset: Option<u64>, length: impl Fn() -> usize) -> Result<(), isize> {
+    let prepared = world::prepare(|world| world.write(fd, offset, length()));
+    prepared.map_err(|failed| failed as isize)
+}
+
+/// Returns the number of bytes of several buffers.
+///
+/// # Safety
+///
+/// There are so many.
+#[allow(unsafe_code, reason = "memory of the program")]
+unsafe fn length_of(vectors: *const libc::iovec, count: c_int) -> usize {
+    let at = |index| {
+        // SAFETY: by the caller's contract.
+        unsafe { vectors.wrapping_add(index).read() }.iov_len
+    };
+    (0..usize::try_from(count).unwrap_or(0)).map(at).sum()
+}
+
 calls! {
     read(fd: c_int, buffer: *mut c_void, length: usize) -> isize,
         files::uthread_read, SYS_read(fd, buffer, length);
     write(fd: c_int, buffer: *const c_void, length: usize) -> isize,
-        |fd, buffer, length| output(fd, || files::uthread_write(fd, buffer, length)), SYS_write(fd, buffer, length);
+        |fd, buffer, length| match writes(fd, None, || length) {
+            Ok(()) => world::send_one(fd, buffer, length, (ptr::null(), 0))
+                .unwrap_or_else(|| output(fd, || files::uthread_write(fd, buffer, length))),
+            Err(failed) => failed,
+        }, SYS_write(fd, buffer, length);
     readv(fd: c_int, vectors: *const libc::iovec, count: c_int) -> isize,
         files::uthread_readv, SYS_readv(fd, vectors, count);
     writev(fd: c_int, vectors: *const libc::iovec, count: c_int) -> isize,
-        |fd, vectors, count| output(fd, || files::uthread_writev(fd, vectors, count)), SYS_writev(fd, vectors, count);
+        |fd, vectors, count| match writes(fd, None, || length_of(vectors, count)) {
+            Ok(()) => world::send_several(fd, vectors, count as usize, None)
+                .unwrap_or_else(|| output(fd, || files::uthread_writev(fd, vectors, count))),
+            Err(failed) => failed,
+        }, SYS_writev(fd, vectors, count);
     pread(fd: c_int, buffer: *mut c_void, length: usize, offset: libc::off_t) -> isize,
         files::uthread_pread, SYS_pread64(fd, buffer, length, offset);
     pread64(fd: c_int, buffer: *mut c_void, length: usize, offset: libc::off_t) -> isize,
         files::uthread_pread, SYS_pread64(fd, buffer, length, offset);
     pwrite(fd: c_int, buffer: *const c_void, length: usize, offset: libc::off_t) -> isize,
-        files::uthread_pwrite, SYS_pwrite64(fd, buffer, length, offset);
+        |fd, buffer, length, offset| match writes(fd, Some(offset as u64), || length) {
+            Ok(()) => files::uthread_pwrite(fd, buffer, length, offset),
+            Err(failed) => failed,
+        }, SYS_pwrite64(fd, buffer, length, offset);
     pwrite64(fd: c_int, buffer: *const c_void, length: usize, offset: libc::off_t) -> isize,
-        files::uthread_pwrite, SYS_pwrite64(fd, buffer, length, offset);
+        |fd, buffer, length, offset| match writes(fd, Some(offset as u64), || length) {
+            Ok(()) => files::uthread_pwrite(fd, buffer, length, offset),
+            Err(failed) => failed,
+        }, SYS_pwrite64(fd, buffer, length, offset);
     fsync(fd: c_int) -> c_int,
-        files::uthread_fsync, SYS_fsync(fd);
+        |fd| match world::prepare(|world| world.sync(fd)) {
+            Ok(()) => files::uthread_fsync(fd),
+            Err(failed) => failed,
+        }, SYS_fsync(fd);
     fdatasync(fd: c_int) -> c_int,
-        files::uthread_fdatasync, SYS_fdatasync(fd);
+        |fd| match world::prepare(|world| world.sync(fd)) {
+            Ok(()) => files::uthread_fdatasync(fd),
+            Err(failed) => failed,
+        }, SYS_fdatasync(fd);
     recv(fd: c_int, buffer: *mut c_void, length: usize, flags: c_int) -> isize,
         sockets::uthread_recv, SYS_recvfrom(fd, buffer, length, flags, 0, 0);
     recvfrom(fd: c_int, buffer: *mut c_void, length: usize, flags: c_int, address: *mut libc::sockaddr, address_length: *mut libc::socklen_t) -> isize,
@@ -70,17 +110,24 @@ calls! {
     recvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> isize,
         sockets::uthread_recvmsg, SYS_recvmsg(fd, message, flags);
     send(fd: c_int, buffer: *const c_void, length: usize, flags: c_int) -> isize,
-        sockets::uthread_send, SYS_sendto(fd, buffer, length, flags, 0, 0);
+        |fd, buffer, length, flags| world::send_one(fd, buffer, length, (ptr::null(), 0))
+            .unwrap_or_else(|| sockets::uthread_send(fd, buffer, length, flags)), SYS_sendto(fd, buffer, length, flags, 0, 0);
     sendto(fd: c_int, buffer: *const c_void, length: usize, flags: c_int, address: *const libc::sockaddr, address_length: libc::socklen_t) -> isize,
-        sockets::uthread_sendto, SYS_sendto(fd, buffer, length, flags, address, address_length);
+        |fd, buffer, length, flags, address, address_length| world::send_one(fd, buffer, length, (address, address_length))
+            .unwrap_or_else(|| sockets::uthread_sendto(fd, buffer, length, flags, address, address_length)), SYS_sendto(fd, buffer, length, flags, address, address_length);
     sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize,
-        sockets::uthread_sendmsg, SYS_sendmsg(fd, message, flags);
+        |fd, message, flags| world::send_message(fd, message)
+            .unwrap_or_else(|| sockets::uthread_sendmsg(fd, message, flags)), SYS_sendmsg(fd, message, flags);
     accept(fd: c_int, address: *mut libc::sockaddr, address_length: *mut libc::socklen_t) -> c_int,
         sockets::uthread_accept, SYS_accept(fd, address, address_length);
     accept4(fd: c_int, address: *mut libc::sockaddr, address_length: *mut libc::socklen_t, flags: c_int) -> c_int,
         sockets::uthread_accept4, SYS_accept4(fd, address, address_length, flags);
     connect(fd: c_int, address: *const libc::sockaddr, address_length: libc::socklen_t) -> c_int,
-        sockets::uthread_connect, SYS_connect(fd, address, address_length);
+        |fd, address, length| match world::connect(fd, address, length) {
+            Ok(None) => sockets::uthread_connect(fd, address, length),
+            Ok(Some(to)) => sockets::uthread_connect(fd, (&raw const to).cast(), size_of_val(&to) as libc::socklen_t),
+            Err(failed) => failed,
+        }, SYS_connect(fd, address, address_length);
     select(count: c_int, read: *mut libc::fd_set, write: *mut libc::fd_set, except: *mut libc::fd_set, time: *mut libc::timeval) -> c_int,
         several::uthread_select, SYS_select(count, read, write, except, time);
     epoll_wait(epoll: c_int, events: *mut libc::epoll_event, count: c_int, milliseconds: c_int) -> c_int,

@@ -24,6 +24,7 @@
 //! | `rule` | which calls suspend a fiber |
 //! | `calls` | calls that wait |
 //! | `futex` | the system call `futex` |
+//! | `world` | calls in a simulated world |
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 
 mod raw;
@@ -32,3 +33,5 @@ mod rule;
 
 mod calls;
 mod futex;
+
+mod world;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use uthread::interposition;
 
+use crate::world::Shared;
+
 /// Writes what `clock_gettime(2)` does for this clock.
 ///
 /// # Safety
@@ -17,6 +19,7 @@ unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::time
         // SAFETY: the contract of the call is the caller's.
         return unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) } as c_int;
     };
+    let now = by_host(clock, now);
     let now = libc::timespec {
         tv_sec: now.as_secs().cast_signed(),
         tv_nsec: now.subsec_nanos().into(),
@@ -58,6 +61,15 @@ unsafe extern "C" fn time(place: *mut libc::time_t) -> libc::time_t {
         unsafe { place.write(now) };
     }
     now
+}
+
+/// Returns the time by the clock of the calling host.
+fn by_host(clock: libc::clockid_t, now: Duration) -> Duration {
+    if ![libc::CLOCK_REALTIME, libc::CLOCK_REALTIME_COARSE].contains(&clock) {
+        return now;
+    }
+    let host = Shared::current().and_then(|world| world.clock());
+    host.map_or(now, |(ahead, behind)| (now + ahead).saturating_sub(behind))
 }
 
 #[allow(unsafe_code, reason = "a function of the C library")]

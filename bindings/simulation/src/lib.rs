@@ -1,4 +1,5 @@
-//! Virtual time for tests of blocking code, and seeds that decide what may happen in several ways.
+//! Virtual time for tests of blocking code, seeds that decide what may happen in several ways, and worlds of
+//! hosts that crash, with networks that fail.
 //!
 //! ```
 //! # mod tests {
@@ -79,7 +80,10 @@
 //! `UTHREAD_SEEDS=100000` as many. Time begins with the year 2000. A seed does not decide the numbers of
 //! fibers, descriptors and ports, addresses of memory, and what a crate asks the kernel itself.
 //!
-//! # A network with faults
+//! # Hosts, networks and disks
+//!
+//! A [`World`] has hosts, each of which runs a program as it is: with a name, an address, a disk and a clock. The
+//! test crashes and restarts them, cuts the links between them, and lets messages be late or lost.
 //!
 //! A [`Link`] is between a client and a server, with a latency, a rate, and faults: it can be cut in one
 //! direction or both, healed, and reset. The time that it takes is virtual.
@@ -91,16 +95,24 @@
 
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod clocks;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+mod descriptors;
 mod link;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod random;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+mod real;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod threads;
+mod world;
+
+mod chance;
 
 use uthread::runtime::Builder;
 use uthread_interpose as _;
 
 pub use self::link::{Direction, Link};
+pub use self::world::{Host, Links, World};
 
 /// Makes the time of a runtime virtual: what `#[uthread::test(virtual_time)]` does. The runtime has
 /// one worker.

@@ -8,7 +8,6 @@
 //! Sockets are those of the kernel, so that any crate can use them. A link reads what one side sends,
 //! and passes it on later.
 
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
 use std::mem;
 use std::net::{Shutdown, SocketAddr};
@@ -17,11 +16,12 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::net;
-use uthread::interposition;
 use uthread::net::{TcpListener, TcpStream};
 use uthread::sync::mpsc::{self, Receiver, SyncSender};
 use uthread::sync::{Condvar, Mutex, MutexGuard};
 use uthread::thread::JoinHandle;
+
+use crate::chance;
 
 /// Number of bytes that travel together at most.
 const CHUNK_BYTES: usize = 16 * 1024;
@@ -287,7 +287,7 @@ impl Network {
                 Duration::from_secs_f64(length as f64 / rate as f64)
             });
             free_at = free_at.max(Instant::now()) + takes;
-            last_due = last_due.max(free_at + faults.latency());
+            last_due = last_due.max(free_at + chance::time(&faults.latency));
             let chunk = Chunk {
                 due: last_due,
                 bytes: buffer[..length].to_vec(),
@@ -322,16 +322,6 @@ impl Network {
             to.write_all(&bytes)?;
         }
         Ok(())
-    }
-}
-
-impl Faults {
-    /// Chooses a latency.
-    fn latency(&self) -> Duration {
-        let Range { start, end } = self.latency;
-        let random = interposition::random().unwrap_or_else(|| RandomState::new().hash_one(()));
-        let part = random as f64 / u64::MAX as f64;
-        start + end.saturating_sub(start).mul_f64(part)
     }
 }
 

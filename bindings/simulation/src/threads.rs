@@ -3,7 +3,7 @@
 //! The number of such a thread is odd. Those of the C library are addresses, and even.
 
 use std::collections::BTreeMap;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,6 +11,8 @@ use std::{mem, ptr};
 
 use uthread::interposition;
 use uthread::thread::{Builder, JoinHandle};
+
+use crate::real::real;
 
 type Start = extern "C" fn(*mut c_void) -> *mut c_void;
 
@@ -153,13 +155,4 @@ unsafe extern "C" fn pthread_detach(thread: libc::pthread_t) -> c_int {
     let call = unsafe { mem::transmute::<*mut c_void, Call>(real(c"pthread_detach")) };
     // SAFETY: the contract of the call is the caller's.
     unsafe { call(thread) }
-}
-
-/// Returns the function of the C library with this name, which exists.
-#[allow(unsafe_code, reason = "a call of the loader")]
-fn real(name: &CStr) -> *mut c_void {
-    // SAFETY: the name is a string of C.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    assert!(!found.is_null(), "the C library has threads");
-    found
 }

@@ -2,17 +2,18 @@
 //! random numbers by which it can be repeated.
 
 use std::cell::Cell;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::time::ClockId;
+
+use crate::world::World;
 
 /// The date at which time begins if there is a seed: the start of the year 2000.
 const SEEDED_START: Duration = Duration::from_secs(946_684_800);
 
 /// A clock that only its worker moves.
-#[derive(Debug)]
 pub(crate) struct VirtualClock {
     /// The state of the random numbers, if there is a seed. Relaxed: one thread at a time uses it.
     random: Option<AtomicU64>,
@@ -20,6 +21,8 @@ pub(crate) struct VirtualClock {
     start: OnceLock<Start>,
     /// Nanoseconds since then. Relaxed: a fiber that is woken learns of the time by what wakes it.
     elapsed: AtomicU64,
+    /// What the fibers use instead of the kernel's network and files, if there is anything.
+    world: OnceLock<Arc<dyn World>>,
 }
 
 #[derive(Debug)]
@@ -35,7 +38,17 @@ impl VirtualClock {
             random: seed.map(AtomicU64::new),
             start: OnceLock::new(),
             elapsed: AtomicU64::new(0),
+            world: OnceLock::new(),
         }
+    }
+
+    pub(crate) fn world(&self) -> Option<&Arc<dyn World>> {
+        self.world.get()
+    }
+
+    /// Sets the world. Returns `false` if there is one.
+    pub(crate) fn enter(&self, world: Arc<dyn World>) -> bool {
+        self.world.set(world).is_ok()
     }
 
     /// Returns `true` if a seed decides.

@@ -1,15 +1,22 @@
 //! What `uthread-interpose` and `uthread-simulation` need, which take the place of functions of the C
 //! library in a program with fibers. Not for others.
 
-use std::sync::atomic::AtomicU32;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::atomic;
 use crate::clock::{self, VirtualClock};
+use crate::fiber::host;
 use crate::forked;
 use crate::runtime::Builder;
+use crate::sched::caller;
+use crate::sched::features::virtual_time;
 use crate::sched::worker::current;
 use crate::sync::futex;
+
+pub use crate::world::World;
 
 /// Returns `true` if a call of the C library may suspend the caller instead of its thread: it is a
 /// fiber on a worker, with thread-local storage of its own, and runs code that is not this library's.
@@ -84,4 +91,146 @@ pub fn has_virtual_time() -> bool {
 pub fn time(clock: i32) -> Option<Duration> {
     let time = current::with_virtual_clock(|virtual_clock| virtual_clock.time(clock));
     time.or_else(|| clock::beginning(clock))
+}
+
+/// `true` once there was a world.
+static HAS_WORLD: AtomicBool = AtomicBool::new(false);
+
+/// Makes this the world of the caller's runtime, which has virtual time.
+///
+/// # Errors
+///
+/// `Unsupported` if the caller has no virtual time, and `AlreadyExists` if its runtime has a world.
+///
+/// ```
+/// use std::io::{self, IoSlice};
+/// use std::net::SocketAddr;
+/// use std::time::Duration;
+/// use uthread::interposition::{self, World};
+///
+/// struct Empty;
+///
+/// impl World for Empty {
+///     fn send(&self, _: i32, _: &[IoSlice<'_>], _: Option<SocketAddr>) -> Option<io::Result<usize>> {
+///         None
+///     }
+///     fn await_room(&self, _: i32) -> bool {
+///         false
+///     }
+///     fn connect(&self, _: i32, to: SocketAddr, _: Option<Duration>) -> io::Result<SocketAddr> {
+///         Ok(to)
+///     }
+///     fn local(&self, address: SocketAddr) -> SocketAddr {
+///         address
+///     }
+///     fn write(&self, _: i32, _: Option<u64>, _: usize) -> io::Result<()> {
+///         Ok(())
+///     }
+///     fn sync(&self, _: i32) -> io::Result<()> {
+///         Ok(())
+///     }
+///     fn next(&self) -> Option<Duration> {
+///         None
+///     }
+///     fn act(&self) -> bool {
+///         false
+///     }
+/// }
+///
+/// let enter = || interposition::enter(std::sync::Arc::new(Empty));
+/// assert!(enter().is_err());
+/// let builder = interposition::virtual_time(uthread::Runtime::builder(), None);
+/// builder.build()?.run(enter)
+/// # ; Ok::<(), io::Error>(())
+/// ```
+pub fn enter(world: Arc<dyn World>) -> io::Result<()> {
+    HAS_WORLD.store(true, Ordering::Relaxed);
+    match virtual_time::enter(&world) {
+        Some(true) => Ok(()),
+        Some(false) => Err(io::ErrorKind::AlreadyExists.into()),
+        None => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+/// Returns the world of the caller's runtime, if it has one.
+///
+/// ```
+/// assert!(uthread::interposition::world().is_none());
+/// ```
+#[must_use]
+pub fn world() -> Option<Arc<dyn World>> {
+    if HAS_WORLD.load(Ordering::Relaxed) {
+        caller::world()
+    } else {
+        None
+    }
+}
+
+/// The fibers of a computer in a simulated world. A fiber belongs to the host of the one that has spawned
+/// it.
+///
+/// ```
+/// use uthread::interposition::{Host, host};
+///
+/// assert_eq!(host(), None);
+/// let host = Host::new(1);
+/// assert!(host.is_empty());
+/// host.cancel(); // Nobody.
+/// ```
+#[derive(Clone)]
+pub struct Host(Arc<host::Host>);
+
+impl Host {
+    /// Creates a host without fibers. See the example of [`Host`].
+    #[must_use]
+    pub fn new(number: u32) -> Host {
+        Host(Arc::new(host::Host::new(number)))
+    }
+
+    /// Makes it that of the calling fiber, in a runtime with a world, and of the fibers that this spawns from
+    /// now on.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the caller's runtime has no world.
+    ///
+    /// ```should_panic
+    /// uthread::interposition::Host::new(1).enter();
+    /// ```
+    pub fn enter(&self) {
+        let running = current::running().filter(|_| world().is_some());
+        let fiber = running.expect("a fiber in a world calls this");
+        self.0.admit(&fiber.reference());
+    }
+
+    /// Cancels its fibers. See the example of [`Host`].
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    /// Stops its fibers where they are, as the end of a process does: none is resumed, and what they hold is
+    /// leaked.
+    ///
+    /// ```
+    /// uthread::interposition::Host::new(1).halt();
+    /// ```
+    pub fn halt(&self) {
+        self.0.halt();
+    }
+
+    /// Returns `true` if all of its fibers have ended, or are halted. See the example of [`Host`].
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Returns the number of the calling fiber's host. See the example of [`Host`].
+#[must_use]
+pub fn host() -> Option<u32> {
+    if !HAS_WORLD.load(Ordering::Relaxed) {
+        return None;
+    }
+    let host = current::running().and_then(|fiber| host::of(fiber.control()));
+    host.map(|host| host.number())
 }

@@ -161,6 +161,7 @@ pub mod interposition;
 mod priorities;
 #[doc(hidden)]
 pub mod root;
+mod world;
 
 #[cfg(test)]
 mod simulation;

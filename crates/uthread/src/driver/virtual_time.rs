@@ -9,25 +9,29 @@
 //!   a call goes on outside    -> wait, while time stands still
 //! ```
 //!
-//! A file is read or written at once: when a disk is done is nothing that a seed decides.
-//! The rest is done by another driver.
+//! A file is read or written at once: when a disk is done is nothing that a seed decides. In a simulated
+//! [world](World), what is sent between hosts travels through that: its events are further timers. The rest
+//! is done by another driver.
 
 use std::cell::Cell;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::FileType;
+use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use super::{Completion, Counts, Driver, RingFeatures, Start, Token, Wake, epoll, native};
 use crate::clock::VirtualClock;
-use crate::op::Operation;
 use crate::op::fs::FileOperation;
+use crate::op::net::SocketOperation;
+use crate::op::{CallResult, Operation};
 use crate::priorities::Priority;
+use crate::world::World;
 
 /// How long a packet to the same host may take.
 const ARRIVAL_TIME_MAX: Duration = Duration::from_millis(100);
@@ -108,6 +112,13 @@ impl VirtualDriver {
         if self.runtime.is_busy() {
             return BUSY_TIME_MAX;
         }
+        let mut timeout = timeout;
+        if let Some(world) = self.clock.world() {
+            if world.act() {
+                self.phase = Phase::Ran;
+            }
+            timeout = timeout.into_iter().chain(world.next()).min();
+        }
         match (self.phase, timeout) {
             (Phase::Ran, _) => {
                 self.phase = Phase::Polled;
@@ -183,6 +194,53 @@ fn ends_by_itself(operation: &FileOperation<'_>) -> bool {
     })
 }
 
+/// Carries out in the world what concerns it. Returns `None` if the kernel has to do it.
+pub(crate) fn simulate(world: &dyn World, operation: &Operation<'_>) -> Option<CallResult> {
+    let done = match operation {
+        Operation::Socket(SocketOperation::Send(call)) => {
+            let buffers = [IoSlice::new(call.buffer)];
+            world.send(call.socket.fd.as_raw_fd(), &buffers, None)?
+        }
+        Operation::Socket(SocketOperation::SendMessage(call)) => {
+            let to = call.message.address();
+            let socket = call.socket.fd.as_raw_fd();
+            world.send(socket, call.message.slices(), to)?
+        }
+        Operation::File(operation) => return prepare(world, operation).err().map(Err),
+        _ => return None,
+    };
+    Some(done.map(|count| count as u32).map_err(errno_of))
+}
+
+/// Tells the world what is about to happen to a file.
+fn prepare(world: &dyn World, operation: &FileOperation<'_>) -> Result<(), Errno> {
+    let told = match operation {
+        FileOperation::Write {
+            file,
+            buffer,
+            offset,
+        } => world.write(file.fd.as_raw_fd(), *offset, buffer.len()),
+        FileOperation::WriteVectored {
+            file,
+            buffers,
+            offset,
+        } => {
+            let length = buffers.iter().map(|buffer| buffer.len()).sum();
+            world.write(file.fd.as_raw_fd(), *offset, length)
+        }
+        FileOperation::Sync { file, .. } => world.sync(file.fd.as_raw_fd()),
+        FileOperation::Open { .. }
+        | FileOperation::Read { .. }
+        | FileOperation::ReadVectored { .. } => Ok(()),
+    };
+    told.map_err(errno_of)
+}
+
+/// Returns the number of an error of the world, which has one.
+fn errno_of(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
 impl Driver for VirtualDriver {
     fn description(&self) -> String {
         format!("{}, virtual time", self.inner.description())
@@ -194,6 +252,11 @@ impl Driver for VirtualDriver {
 
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
+        if let Some(world) = self.clock.world()
+            && let Some(result) = simulate(&**world, operation)
+        {
+            return Start::Done(result);
+        }
         if let Operation::File(operation) = operation
             && ends_by_itself(operation)
         {

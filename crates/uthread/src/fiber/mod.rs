@@ -17,6 +17,7 @@ mod context;
 pub(crate) mod control;
 mod destination;
 mod free_blocks;
+pub(crate) mod host;
 mod info;
 mod joinable;
 pub(crate) mod kept;

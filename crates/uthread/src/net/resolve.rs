@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::{option, slice, vec};
 
+use crate::sched::caller;
 use crate::sched::features::offload;
 
 /// A value that can be converted to socket addresses; the counterpart of
@@ -70,7 +71,7 @@ impl ToSocketAddrs for str {
             return Ok(vec![address].into_iter());
         }
         let name = self.to_owned();
-        offload::perform_wait(move || std::net::ToSocketAddrs::to_socket_addrs(&name))
+        resolve(move || std::net::ToSocketAddrs::to_socket_addrs(&name))
     }
 }
 
@@ -91,9 +92,7 @@ impl ToSocketAddrs for (&str, u16) {
             return Ok(vec![SocketAddr::new(address, port)].into_iter());
         }
         let host = host.to_owned();
-        offload::perform_wait(move || {
-            std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), port))
-        })
+        resolve(move || std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), port)))
     }
 }
 
@@ -110,6 +109,16 @@ impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {
 
     fn to_socket_addrs(&self) -> io::Result<Self::Iter> {
         (**self).to_socket_addrs()
+    }
+}
+
+/// Asks the resolver on another thread; in a simulated world, that of the calling host.
+fn resolve<R: Send + 'static>(
+    ask: impl FnOnce() -> io::Result<R> + Send + 'static,
+) -> io::Result<R> {
+    match caller::world() {
+        Some(_) => ask(),
+        None => offload::perform_wait(ask),
     }
 }
 

@@ -6,7 +6,8 @@
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use crate::op::message::{Header, Message};
 use crate::op::net::{self, SocketOperation};
 use crate::op::peer_address::PeerAddress;
 use crate::resource::descriptor::{Descriptor, FdState};
-use crate::sched::caller::{spawn, turn, wait};
+use crate::sched::caller::{self, spawn, turn, wait};
 
 /// A socket around `S`, the `std` type, which supplies the calls that never wait.
 pub(super) struct Socket<S> {
@@ -153,8 +154,7 @@ impl<S: Inner> Socket<S> {
             socket: self.descriptor(),
             message,
         }));
-        let count = self.perform(&mut operation, self.settings.write_timeout())?;
-        Ok(count as usize)
+        self.perform_send(&mut operation)
     }
 
     /// Receives into several buffers by one call. Unlike a receive into one buffer, it returns at
@@ -205,8 +205,7 @@ impl<S: Inner> Socket<S> {
             socket: self.descriptor(),
             buffer,
         }));
-        let count = self.perform(&mut operation, self.settings.write_timeout())?;
-        Ok(count as usize)
+        self.perform_send(&mut operation)
     }
 
     /// Sends the whole buffer.
@@ -270,6 +269,23 @@ impl<S: Inner> Socket<S> {
         Ok(())
     }
 
+    fn perform_send(&self, operation: &mut Operation<'_>) -> io::Result<usize> {
+        loop {
+            match self.perform(operation, self.settings.write_timeout()) {
+                Ok(count) => return Ok(count as usize),
+                Err(error) if !self.waits_for_room(&error) => return Err(error),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Waits for room in a simulated network, where a send may have to wait for others.
+    #[cold]
+    fn waits_for_room(&self, error: &io::Error) -> bool {
+        let world = caller::world().filter(|_| error.kind() == io::ErrorKind::WouldBlock);
+        world.is_some_and(|world| world.await_room(self.inner.as_fd().as_raw_fd()))
+    }
+
     fn perform(&self, operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
         if self.settings.is_nonblocking() {
             return wait::perform_nonblocking(operation);
@@ -290,12 +306,16 @@ pub(super) fn connect(
     address: &SocketAddrAny,
     timeout: Option<Duration>,
 ) -> io::Result<()> {
+    let address = match (caller::world(), SocketAddr::try_from(address.clone())) {
+        (Some(world), Ok(to)) => world.connect(socket.as_raw_fd(), to, timeout)?.into(),
+        _ => address.clone(),
+    };
     let mut operation = Operation::Socket(SocketOperation::Connect(net::Connect {
         socket: Descriptor {
             fd: socket,
             state: &FdState::new(),
         },
-        address,
+        address: &address,
     }));
     wait::perform(&mut operation, timeout)?;
     Ok(())

@@ -3,6 +3,8 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 use std::mem;
+use std::net::SocketAddr;
+use std::slice;
 
 use rustix::net::SocketAddrAny;
 
@@ -98,6 +100,26 @@ impl<'a> Message<'a> {
             header,
             borrowed: PhantomData,
         }
+    }
+
+    /// Returns the bytes of a message that is sent.
+    #[allow(unsafe_code, reason = "a pointer to what is borrowed")]
+    pub(crate) fn slices(&self) -> &[IoSlice<'_>] {
+        let (slices, count) = (self.header.0.msg_iov, self.header.0.msg_iovlen);
+        // SAFETY: these are the borrowed slices, and `IoSlice` has the layout of `iovec`.
+        unsafe { slice::from_raw_parts(slices.cast(), count as _) }
+    }
+
+    /// Returns the address that a message is sent to, if it has one of the internet.
+    #[allow(unsafe_code, reason = "a pointer to what is borrowed")]
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        let name = self.header.0.msg_name;
+        if name.is_null() {
+            return None;
+        }
+        // SAFETY: this is the borrowed address, of this length.
+        let address = unsafe { SocketAddrAny::read(name.cast(), self.header.0.msg_namelen) };
+        address.try_into().ok()
     }
 
     /// Resets the lengths and flags, as if nothing was received.

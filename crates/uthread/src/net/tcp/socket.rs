@@ -10,6 +10,7 @@ use rustix::net::{AddressFamily, sockopt};
 
 use super::{Keepalive, TcpListener, TcpStream, keepalive, open};
 use crate::net::methods::impl_buffer_sizes;
+use crate::sched::caller;
 
 /// A TCP socket that is neither connected nor listening. Use it to set options before
 /// [`connect`](TcpSocket::connect) or [`listen`](TcpSocket::listen). It has no counterpart in
@@ -193,6 +194,7 @@ impl TcpSocket {
     /// `AddrInUse` if the address is taken; `PermissionDenied` if the process may not bind it; any
     /// other error that `bind(2)` reports.
     pub fn bind(&self, address: SocketAddr) -> io::Result<()> {
+        let address = caller::world().map_or(address, |world| world.local(address));
         Ok(rustix::net::bind(self, &address)?)
     }
 

@@ -31,6 +31,7 @@ use crate::sched::threads;
 use crate::sched::worker::current::running;
 pub(crate) use crate::sched::worker::exit::begin as begin_exit;
 use crate::sched::worker::{Worker, current};
+use crate::world::World;
 
 /// Returns a handle that wakes the caller from `park`.
 pub(crate) fn wake_handle() -> WakeHandle {
@@ -145,6 +146,11 @@ fn read_of<R>(
 /// Calls `action` with the calling fiber's local values, if the caller is a fiber.
 pub(crate) fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> Option<R> {
     with_control(|control| action(control.locals_or_new()))
+}
+
+/// Returns the simulated world of the caller, if it has one.
+pub(crate) fn world() -> Option<Arc<dyn World>> {
+    current::with_virtual_clock(|clock| clock.world().cloned())
 }
 
 /// Returns the priority of the calling fiber; outside of fibers, the normal one.

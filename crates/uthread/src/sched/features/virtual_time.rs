@@ -8,6 +8,20 @@ use crate::driver::native::standard_error;
 use crate::driver::virtual_time::{Surroundings, VirtualDriver};
 use crate::sched::monitor::deadlock::Deadlock;
 use crate::sched::shared::Shared;
+use crate::sched::worker::current;
+use crate::world::World;
+
+/// Makes this the world of the caller's runtime. Returns `None` if that has no virtual time, and `false` if
+/// it has a world.
+pub(crate) fn enter(world: &Arc<dyn World>) -> Option<bool> {
+    let entered = current::with_worker(|worker| {
+        let clock = worker.queues.remote.clock.as_ref()?;
+        let entered = clock.enter(Arc::clone(world));
+        worker.queues.note_hosts();
+        Some(entered)
+    });
+    entered.flatten()
+}
 
 impl Shared {
     /// Makes a worker with this driver, whose waits take virtual time if this is the time of the runtime.

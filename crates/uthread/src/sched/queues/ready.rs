@@ -30,7 +30,7 @@ const NEXT_IN_A_ROW_MAX: u32 = 3;
 /// Each fiber is contained at most once, so the number of live fibers bounds it.
 pub(crate) struct Ready {
     /// `true` if fibers are not ordered and none is spent, so that all are in
-    /// `staying`; no probe is placed, nothing is recorded, and no seed decides.
+    /// `staying`; no probe is placed, nothing is recorded, none may be halted, and no seed decides.
     is_plain: Cell<bool>,
     /// `true` while a probe has a place among the fibers.
     is_probed: Cell<bool>,
@@ -38,6 +38,8 @@ pub(crate) struct Ready {
     is_traced: Cell<bool>,
     /// `true` if a seed decides which fiber is next.
     is_random: Cell<bool>,
+    /// `true` if fibers may be halted.
+    is_halting: Cell<bool>,
     /// The normal fibers.
     staying: RunQueue,
     /// Fibers that have used up their last turn, if fibers are not ordered.
@@ -84,6 +86,7 @@ impl Ready {
             is_probed: Cell::new(false),
             is_traced: Cell::new(false),
             is_random: Cell::new(false),
+            is_halting: Cell::new(false),
             staying: RunQueue::default(),
             spent: RunQueue::default(),
             prioritized: OnceCell::new(),
@@ -147,7 +150,7 @@ impl Ready {
 
     /// Records whether fibers are left that have used up their turns.
     fn record_plain(&self) {
-        let is_watched = self.is_probed.get() || self.is_traced.get();
+        let is_watched = self.is_probed.get() || self.is_traced.get() || self.is_halting.get();
         let others_are_plain = !self.is_ordered() && !is_watched && !self.is_random.get();
         self.is_plain.set(others_are_plain && self.spent.is_empty());
     }
@@ -314,6 +317,12 @@ impl Ready {
     /// Records whether the worker records what it does.
     pub(crate) fn set_traced(&self, is_traced: bool) {
         self.is_traced.set(is_traced);
+        self.record_plain();
+    }
+
+    /// Records that fibers may be halted.
+    pub(crate) fn set_halting(&self) {
+        self.is_halting.set(true);
         self.record_plain();
     }
 

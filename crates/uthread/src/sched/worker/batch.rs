@@ -52,7 +52,10 @@ impl Worker {
         } else if ready.has_spent() {
             self.run_short_batch(|switch| self.queues.next_beside_spent(switch, self))
         } else {
-            debug_assert!(self.queues.is_traced(), "nothing else is left");
+            debug_assert!(
+                self.queues.is_traced() || self.queues.has_hosts(),
+                "nothing else is left"
+            );
             self.run_in_turn(|switch| self.queues.next_beside_spent(switch, self))
         }
     }
@@ -120,6 +123,10 @@ impl Worker {
             let Some(fiber) = next(switch) else {
                 break;
             };
+            if self.queues.is_halted(fiber) {
+                self.fibers.abandon(fiber, &self.queues, &self.io);
+                continue;
+            }
             match self.run_recorded(fiber, switch) {
                 Ran::Quiet => {}
                 Ran::Alerted if self.io.is_flush_due(&self.queues) => break,

@@ -4,6 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::driver::native::{self, Deadline, Interrupted};
+use crate::driver::virtual_time::simulate;
 use crate::fiber::Pause;
 use crate::fiber::control::OperationResult;
 use crate::op::{self, Operation};
@@ -92,6 +93,10 @@ fn error_of(completion: OperationResult) -> io::Error {
 /// other error that the system call reports.
 pub(crate) fn perform_nonblocking(operation: &mut Operation<'_>) -> io::Result<u32> {
     begin_call()?;
+    let simulated = current::with_virtual_clock(|clock| simulate(&**clock.world()?, operation));
+    if let Some(result) = simulated {
+        return Ok(result?);
+    }
     let interrupted = || Interrupted::Reported;
     Ok(native::perform(
         operation,

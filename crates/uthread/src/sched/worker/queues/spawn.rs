@@ -13,7 +13,7 @@
 //! if its worker is [stuck](super::super::neighbors).
 
 use super::Queues;
-use crate::fiber::FiberRef;
+use crate::fiber::{FiberRef, Started, host};
 use crate::priorities::Priority;
 use crate::root::EventKind;
 use crate::sched::queues::new_fibers::NewFibers;
@@ -22,7 +22,7 @@ use crate::sched::worker::current;
 impl Queues {
     /// Queues a new fiber.
     pub(in crate::sched) fn spawn(&self, fiber: FiberRef) {
-        self.trace_spawn(&fiber);
+        self.note_spawn(&fiber);
         if self.spreads_next.get() {
             self.spread(fiber);
         } else if self.is_inactive() {
@@ -35,7 +35,8 @@ impl Queues {
         }
     }
 
-    fn trace_spawn(&self, fiber: &FiberRef) {
+    fn note_spawn(&self, fiber: &FiberRef) {
+        self.pass_host(fiber);
         if self.is_traced() {
             let parent = self.remote.counters.running.get();
             let id = fiber.control().id().get();
@@ -93,8 +94,27 @@ impl Queues {
             let priority = running.control().limits.priority();
             fiber.control().limits.set_priority(priority);
         }
-        self.trace_spawn(&fiber);
+        self.note_spawn(&fiber);
         self.push_new(fiber);
+    }
+
+    /// Makes the host of the running fiber that of a new one.
+    fn pass_host(&self, fiber: &FiberRef) {
+        if self.has_hosts()
+            && let Some(host) = current::running().and_then(|running| host::of(running.control()))
+        {
+            host.admit(fiber);
+        }
+    }
+
+    /// Returns `true` if a fiber, which is ready, is not to be resumed any more.
+    pub(in crate::sched) fn is_halted(&self, fiber: Started) -> bool {
+        self.has_hosts() && host::is_halted(fiber.control())
+    }
+
+    pub(in crate::sched) fn has_hosts(&self) -> bool {
+        let clock = self.remote.clock.as_ref();
+        clock.is_some_and(|clock| clock.world().is_some())
     }
 
     /// Removes a new fiber from its queue if it is the newest one.
@@ -106,6 +126,9 @@ impl Queues {
         }
         // Last: until then, the monitor would take the queued fiber for one that waits.
         self.remote.counters.forks.add(u64::MAX);
+        if found && self.has_hosts() {
+            host::withdraw(fiber.control());
+        }
         found
     }
 
@@ -116,9 +139,16 @@ impl Queues {
         self.note_spawns();
     }
 
+    /// Records that fibers have hosts.
+    pub(in crate::sched) fn note_hosts(&self) {
+        self.note_spawns();
+        self.ready.set_halting();
+    }
+
     /// Records whether spawns are ordinary.
     pub(in crate::sched) fn note_spawns(&self) {
-        let is_unusual = self.spreads_next.get() || self.is_inactive() || self.is_traced();
+        let is_unusual =
+            self.spreads_next.get() || self.is_inactive() || self.is_traced() || self.has_hosts();
         self.spawns_unusually.set(is_unusual);
     }
 

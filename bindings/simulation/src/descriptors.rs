@@ -1,0 +1,128 @@
+//! The functions of the C library that bind a socket, end a stream and look up a name, in a world.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::mem;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use uthread::interposition::World as _;
+
+use crate::real::real;
+use crate::world::{Shared, resolve};
+
+/// Does what `bind(2)` does.
+///
+/// # Safety
+///
+/// As for that function.
+#[allow(unsafe_code, reason = "a function of the C library")]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bind(
+    socket: c_int,
+    address: *const libc::sockaddr,
+    length: libc::socklen_t,
+) -> c_int {
+    let call = |address: *const libc::sockaddr| {
+        // SAFETY: the contract of the call is the caller's.
+        (unsafe { libc::syscall(libc::SYS_bind, socket, address, length) }) as c_int
+    };
+    let Some(world) = Shared::current().filter(|_| !address.is_null()) else {
+        return call(address);
+    };
+    // SAFETY: by the caller's contract, the address has a family.
+    let family = unsafe { (*address).sa_family };
+    if c_int::from(family) == libc::AF_INET && length as usize >= size_of::<libc::sockaddr_in>() {
+        // SAFETY: by the caller's contract.
+        let mut v4 = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
+        let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+        if let SocketAddr::V4(own) = world.local((ip, u16::from_be(v4.sin_port)).into()) {
+            v4.sin_addr.s_addr = u32::from(*own.ip()).to_be();
+        }
+        return call((&raw const v4).cast());
+    }
+    if c_int::from(family) == libc::AF_INET6 && length as usize >= size_of::<libc::sockaddr_in6>() {
+        // SAFETY: by the caller's contract.
+        let mut v6 = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
+        let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+        if let SocketAddr::V6(own) = world.local((ip, u16::from_be(v6.sin6_port)).into()) {
+            v6.sin6_addr.s6_addr = own.ip().octets();
+        }
+        return call((&raw const v6).cast());
+    }
+    call(address)
+}
+
+/// Does what `close(2)` does.
+///
+/// # Safety
+///
+/// As for that function.
+#[allow(unsafe_code, reason = "a function of the C library")]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn close(fd: c_int) -> c_int {
+    if let Some(world) = Shared::current() {
+        world.end_stream(fd, true);
+    }
+    // SAFETY: the contract of the call is the caller's.
+    (unsafe { libc::syscall(libc::SYS_close, fd) }) as c_int
+}
+
+/// Does what `shutdown(2)` does.
+///
+/// # Safety
+///
+/// As for that function.
+#[allow(unsafe_code, reason = "a function of the C library")]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    let ends = [libc::SHUT_WR, libc::SHUT_RDWR].contains(&how);
+    let travels = ends && Shared::current().is_some_and(|world| world.end_stream(fd, false));
+    let how = match how {
+        libc::SHUT_WR if travels => return 0,
+        libc::SHUT_RDWR if travels => libc::SHUT_RD,
+        how => how,
+    };
+    // SAFETY: the contract of the call is the caller's.
+    (unsafe { libc::syscall(libc::SYS_shutdown, fd, how) }) as c_int
+}
+
+/// Does what `getaddrinfo(3)` does.
+///
+/// # Safety
+///
+/// As for that function.
+#[allow(unsafe_code, reason = "a function of the C library")]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getaddrinfo(
+    name: *const c_char,
+    service: *const c_char,
+    hints: *const libc::addrinfo,
+    result: *mut *mut libc::addrinfo,
+) -> c_int {
+    type Call = unsafe extern "C" fn(
+        *const c_char,
+        *const c_char,
+        *const libc::addrinfo,
+        *mut *mut libc::addrinfo,
+    ) -> c_int;
+    // SAFETY: this is the type of the function.
+    let call = unsafe { mem::transmute::<*mut std::ffi::c_void, Call>(real(c"getaddrinfo")) };
+    let text = if name.is_null() {
+        None
+    } else {
+        // SAFETY: by the caller's contract, it is a string.
+        unsafe { CStr::from_ptr(name) }.to_str().ok()
+    };
+    match text.and_then(resolve) {
+        None => {
+            // SAFETY: the contract of the call is the caller's.
+            unsafe { call(name, service, hints, result) }
+        }
+        Some(Err(code)) => code,
+        Some(Ok(address)) => {
+            let mut text = address.to_string();
+            text.push('\0');
+            // SAFETY: as above, with an address instead of the name.
+            unsafe { call(text.as_ptr().cast(), service, hints, result) }
+        }
+    }
+}

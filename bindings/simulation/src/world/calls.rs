@@ -1,0 +1,311 @@
+//! What the library, and functions of the C library, ask of a world instead of the kernel.
+
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{BorrowedFd, RawFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use uthread::interposition::{self, World as _};
+use uthread::sync::mpsc;
+
+use super::network::{Key, Sent};
+use super::{Nowhere, Shared, disk, now, sockets};
+
+/// How long TCP tries to connect.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(127);
+
+/// How long a caller waits before it looks again whether it can go on: at first, and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
+
+/// A connection between two hosts.
+type Connected = (Key, (u32, u32));
+
+impl interposition::World for Shared {
+    fn send(
+        &self,
+        socket: RawFd,
+        buffers: &[IoSlice<'_>],
+        to: Option<SocketAddr>,
+    ) -> Option<io::Result<usize>> {
+        let socket = borrow(socket);
+        let local = sockets::local(socket)?;
+        if !sockets::is_stream(socket) {
+            return self.send_datagram(socket, local, buffers, to);
+        }
+        let (key, pair) = self.connected(socket)?;
+        let mut state = self.state();
+        if state.is_down(pair.0) || state.is_down(pair.1) {
+            return Some(Ok(length(buffers)));
+        }
+        let bytes = |room| gather(buffers, room);
+        match state.network.send(now(), (key, pair), socket, bytes) {
+            Sent::AtOnce => None,
+            Sent::Taken(count) => Some(Ok(count)),
+            Sent::Full => Some(Err(Errno::AGAIN.into())),
+        }
+    }
+
+    fn await_room(&self, socket: RawFd) -> bool {
+        let Some((key, _)) = self.connected(borrow(socket)) else {
+            return false;
+        };
+        if sockets::is_nonblocking(borrow(socket)) {
+            return false;
+        }
+        wait_until(None, || self.state().network.has_room(key))
+    }
+
+    fn connect(
+        &self,
+        socket: RawFd,
+        to: SocketAddr,
+        limit: Option<Duration>,
+    ) -> io::Result<SocketAddr> {
+        let Some(from) = interposition::host() else {
+            return Ok(to);
+        };
+        let socket = borrow(socket);
+        let to = self.local(to);
+        let peer = self.subnet.host(to).ok_or(Errno::NETUNREACH)?;
+        sockets::bind_if_unbound(socket, self.subnet.address(from))?;
+        if !sockets::is_stream(socket) {
+            return Ok(to);
+        }
+        let pairs = [(from, peer), (peer, from)];
+        let is_reachable = || {
+            let state = self.state();
+            let is_cut = pairs
+                .iter()
+                .any(|pair| state.network.links.get(*pair).is_cut);
+            !is_cut && !state.is_down(peer)
+        };
+        self.note(&mut self.state(), |machines| {
+            let name = |number: u32| &*machines[number as usize - 1].name;
+            format!(
+                "{} -> {}: connects to port {}",
+                name(from),
+                name(peer),
+                to.port()
+            )
+        });
+        if sockets::is_nonblocking(socket) {
+            return if is_reachable() {
+                Ok(to)
+            } else {
+                self.nowhere()
+            };
+        }
+        let limit = limit.unwrap_or(CONNECT_TIME_MAX);
+        let begin = now();
+        if !wait_until(Some(limit), is_reachable) {
+            let is_over = now() - begin >= limit;
+            let errno = if is_over {
+                Errno::TIMEDOUT
+            } else {
+                Errno::CANCELED
+            };
+            return Err(errno.into());
+        }
+        let latency: Duration = {
+            let state = self.state();
+            pairs
+                .iter()
+                .map(|pair| state.network.links.get(*pair).latency())
+                .sum()
+        };
+        let left = limit.saturating_sub(now() - begin);
+        if !latency.is_zero() && !sleep(latency.min(left)) {
+            return Err(Errno::CANCELED.into());
+        }
+        if latency > left {
+            return Err(Errno::TIMEDOUT.into());
+        }
+        Ok(to)
+    }
+
+    fn local(&self, address: SocketAddr) -> SocketAddr {
+        let Some(host) = interposition::host() else {
+            return address;
+        };
+        let ip = address.ip();
+        let is_own = |ip: IpAddr| ip.is_unspecified() || ip == IpAddr::V4(Ipv4Addr::LOCALHOST);
+        if is_own(ip.to_canonical()) || ip.to_canonical().is_loopback() && ip.is_ipv6() {
+            let own = self.subnet.address(host);
+            return SocketAddr::new(sockets::in_family(own, ip.is_ipv6()), address.port());
+        }
+        address
+    }
+
+    fn write(&self, file: RawFd, offset: Option<u64>, length: usize) -> io::Result<()> {
+        let file = borrow(file);
+        if self.state().disks.is_empty() {
+            return Ok(());
+        }
+        let Some((status, path)) = disk::regular(file) else {
+            return Ok(());
+        };
+        match self.state().disk(&path) {
+            Some(disk) => disk.write(file, &status, offset, length),
+            None => Ok(()),
+        }
+    }
+
+    fn sync(&self, file: RawFd) -> io::Result<()> {
+        let Some((status, path)) = disk::regular(borrow(file)) else {
+            return Ok(());
+        };
+        match self.state().disk(&path) {
+            Some(disk) => disk.sync(&status),
+            None => Ok(()),
+        }
+    }
+
+    fn next(&self) -> Option<Duration> {
+        let next = self.state().network.next();
+        next.map(|due| due.saturating_sub(now()))
+    }
+
+    fn act(&self) -> bool {
+        self.state().network.act(now())
+    }
+}
+
+impl Shared {
+    /// Returns the connection of a socket, if it is between two hosts.
+    fn connected(&self, socket: BorrowedFd<'_>) -> Option<Connected> {
+        let local = sockets::local(socket)?;
+        let from = self.subnet.host(local)?;
+        let peer = sockets::peer(socket)?;
+        let to = self.subnet.host(peer)?;
+        sockets::is_stream(socket).then_some(((local, peer), (from, to)))
+    }
+
+    fn send_datagram(
+        &self,
+        socket: BorrowedFd<'_>,
+        mut local: SocketAddr,
+        buffers: &[IoSlice<'_>],
+        to: Option<SocketAddr>,
+    ) -> Option<io::Result<usize>> {
+        let to = self.local(to.or_else(|| sockets::peer(socket))?);
+        if let Some(host) = interposition::host()
+            && local.port() == 0
+        {
+            if let Err(error) = sockets::bind_if_unbound(socket, self.subnet.address(host)) {
+                return Some(Err(error));
+            }
+            local = sockets::local(socket)?;
+        }
+        let from = self.subnet.host(local)?;
+        let Some(peer) = self.subnet.host(to) else {
+            return Some(Err(Errno::NETUNREACH.into()));
+        };
+        let mut state = self.state();
+        if state.is_down(from) || state.is_down(peer) {
+            return Some(Ok(length(buffers)));
+        }
+        let bytes = || gather(buffers, usize::MAX);
+        let network = &mut state.network;
+        let taken = network.send_datagram(now(), (from, peer), socket, (to, bytes));
+        taken.then(|| Ok(length(buffers)))
+    }
+
+    /// Returns the address of a listener to which a connection is never made, as its queue is full.
+    fn nowhere(&self) -> io::Result<SocketAddr> {
+        if let Some(nowhere) = &self.state().nowhere {
+            return Ok(nowhere.address);
+        }
+        let ip = self.subnet.nowhere();
+        let (address, listener, client) = sockets::full_listener(ip)?;
+        self.state().nowhere = Some(Nowhere {
+            address,
+            _sockets: [listener, client],
+        });
+        Ok(address)
+    }
+
+    /// Lets the end of what a socket sends travel like that. Returns `false` if it is at once.
+    pub(crate) fn end_stream(&self, socket: RawFd, is_close: bool) -> bool {
+        let socket = borrow(socket);
+        let Some((key, pair)) = self.connected(socket) else {
+            return false;
+        };
+        // Otherwise the world itself closes a descriptor.
+        let Ok(mut state) = self.state.try_lock() else {
+            return false;
+        };
+        if state.is_down(pair.0) {
+            if let Ok(left) = rustix::io::fcntl_dupfd_cloexec(socket, 0) {
+                state.keep(pair.0, left);
+            }
+            return true;
+        }
+        state.network.end(now(), (key, pair), socket, is_close)
+    }
+
+    /// Closes the sockets of a host whose fibers will not do it.
+    pub(super) fn take_sockets(&self, number: u32) {
+        for socket in sockets::all() {
+            let local = sockets::local(socket);
+            if local.and_then(|local| self.subnet.host(local)) != Some(number) {
+                continue;
+            }
+            if sockets::peer(socket).is_some()
+                && let Ok(left) = rustix::io::fcntl_dupfd_cloexec(socket, 0)
+            {
+                self.state().keep(number, left);
+            }
+            sockets::replace(socket);
+        }
+    }
+
+    /// Returns how far the clock of the calling host is ahead, and behind.
+    pub(crate) fn clock(&self) -> Option<(Duration, Duration)> {
+        let host = interposition::host()?;
+        let state = self.state.try_lock().ok()?;
+        Some(state.machines.get(host as usize - 1)?.clock)
+    }
+}
+
+/// Waits until `is_so` returns `true`. Returns `false` after `limit`, or if the caller is cancelled.
+fn wait_until(limit: Option<Duration>, is_so: impl Fn() -> bool) -> bool {
+    let begin = now();
+    let (mut pause, longest) = PAUSES;
+    while !is_so() {
+        let left = limit.map_or(longest, |limit| limit.saturating_sub(now() - begin));
+        if left.is_zero() || !sleep(pause.min(left)) {
+            return false;
+        }
+        pause = (2 * pause).min(longest);
+    }
+    true
+}
+
+/// Waits for this time. Returns `false` if the caller is cancelled, which `uthread::sleep` would unwind.
+fn sleep(time: Duration) -> bool {
+    let (_sender, receiver) = mpsc::sync_channel::<()>(1);
+    let _ = receiver.recv_timeout(time);
+    !uthread::thread::is_cancelled()
+}
+
+fn length(buffers: &[IoSlice<'_>]) -> usize {
+    buffers.iter().map(|buffer| buffer.len()).sum()
+}
+
+/// Copies at most so many bytes.
+fn gather(buffers: &[IoSlice<'_>], bytes_max: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(length(buffers).min(bytes_max));
+    for buffer in buffers {
+        let room = bytes_max - bytes.len();
+        bytes.extend_from_slice(&buffer[..buffer.len().min(room)]);
+    }
+    bytes
+}
+
+/// Borrows a descriptor of the program.
+#[allow(unsafe_code, reason = "a descriptor of the program")]
+fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: the program keeps the descriptor open during its call. -1 is no descriptor.
+    unsafe { BorrowedFd::borrow_raw(fd.max(0)) }
+}

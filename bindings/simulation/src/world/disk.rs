@@ -1,0 +1,193 @@
+//! The disks of a world: the files below the directory of a host, of which a crash loses what was not
+//! synced.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, OFlags, SeekFrom, Stat};
+use rustix::io::Errno;
+
+use crate::chance;
+
+/// A file by its device and its number on that.
+type Id = (u64, u64);
+
+/// The disk of a host.
+#[derive(Debug)]
+pub(super) struct Disk {
+    pub(super) directory: PathBuf,
+    /// Those with writes that were not synced.
+    files: BTreeMap<Id, Unsynced>,
+    /// Number of bytes that can still be written.
+    pub(super) free_bytes: Option<u64>,
+    pub(super) fails: bool,
+}
+
+#[derive(Debug)]
+struct Unsynced {
+    file: File,
+    writes: Vec<Write>,
+}
+
+/// A write, and what was there before.
+#[derive(Debug)]
+struct Write {
+    offset: u64,
+    length: usize,
+    before: Vec<u8>,
+    /// The size of the file before.
+    size: u64,
+}
+
+impl Disk {
+    pub(super) fn new(directory: PathBuf) -> Disk {
+        Disk {
+            directory,
+            files: BTreeMap::new(),
+            free_bytes: None,
+            fails: false,
+        }
+    }
+
+    /// Notes a write that is about to be made.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if the disk is full, `EIO` if it fails.
+    pub(super) fn write(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        status: &Stat,
+        offset: Option<u64>,
+        length: usize,
+    ) -> io::Result<()> {
+        if self.fails {
+            return Err(Errno::IO.into());
+        }
+        let size = status.st_size.cast_unsigned();
+        let offset = match offset {
+            Some(offset) => offset,
+            None if rustix::fs::fcntl_getfl(fd)?.contains(OFlags::APPEND) => size,
+            None => rustix::fs::seek(fd, SeekFrom::Current(0))?,
+        };
+        let present = self.files.get(&id(status));
+        let last = present.and_then(|unsynced| unsynced.writes.last());
+        if last.is_some_and(|last| (last.offset, last.length, last.size) == (offset, length, size))
+        {
+            // The same write, which goes on in another way.
+            return Ok(());
+        }
+        if let Some(free_bytes) = &mut self.free_bytes {
+            let left = free_bytes.checked_sub(length as u64);
+            *free_bytes = left.ok_or(Errno::NOSPC)?;
+        }
+        let unsynced = match self.files.entry(id(status)) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                // The program's descriptor may be closed before the crash, or only be for writes.
+                let path = path_of(fd);
+                let file = OpenOptions::new().read(true).write(true).open(path)?;
+                entry.insert(Unsynced {
+                    file,
+                    writes: Vec::new(),
+                })
+            }
+        };
+        let before = read(&unsynced.file, offset, length)?;
+        unsynced.writes.push(Write {
+            offset,
+            length,
+            before,
+            size,
+        });
+        Ok(())
+    }
+
+    /// Notes that a file is about to be synced.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the disk fails.
+    pub(super) fn sync(&mut self, status: &Stat) -> io::Result<()> {
+        if self.fails {
+            return Err(Errno::IO.into());
+        }
+        self.files.remove(&id(status));
+        Ok(())
+    }
+
+    /// Loses what was not synced: of each file, the writes from a random one on, of which a part may have
+    /// reached the disk.
+    ///
+    /// # Errors
+    ///
+    /// Those of the files.
+    pub(super) fn crash(&mut self) -> io::Result<()> {
+        for Unsynced { file, writes } in std::mem::take(&mut self.files).into_values() {
+            let kept = chance::up_to(writes.len());
+            for write in writes[kept..].iter().skip(1).rev() {
+                write.undo(&file)?;
+            }
+            if let Some(torn) = writes.get(kept) {
+                let written = read(&file, torn.offset, torn.length)?;
+                torn.undo(&file)?;
+                let reached = chance::up_to(written.len());
+                write_all(&file, &written[..reached], torn.offset)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Write {
+    fn undo(&self, file: &File) -> io::Result<()> {
+        write_all(file, &self.before, self.offset)?;
+        Ok(rustix::fs::ftruncate(file, self.size)?)
+    }
+}
+
+/// Writes all bytes. By a system call, as functions of the C library would come back to the world.
+fn write_all(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let count = rustix::io::pwrite(file, bytes, offset)?;
+        bytes = &bytes[count..];
+        offset += count as u64;
+    }
+    Ok(())
+}
+
+/// Reads at most so many bytes: fewer at the end of the file.
+fn read(file: &File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    let mut count = 0;
+    while count < length {
+        match rustix::io::pread(file, &mut bytes[count..], offset + count as u64)? {
+            0 => break,
+            more => count += more,
+        }
+    }
+    bytes.truncate(count);
+    Ok(bytes)
+}
+
+fn id(status: &Stat) -> Id {
+    (status.st_dev, status.st_ino)
+}
+
+/// Returns the path by which an open file can be opened again.
+fn path_of(fd: BorrowedFd<'_>) -> PathBuf {
+    Path::new("/proc/self/fd").join(fd.as_raw_fd().to_string())
+}
+
+/// Returns the status and the path of a regular file.
+pub(super) fn regular(fd: BorrowedFd<'_>) -> Option<(Stat, PathBuf)> {
+    let status = rustix::fs::fstat(fd).ok()?;
+    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    let path = std::fs::read_link(path_of(fd)).ok()?;
+    Some((status, path))
+}

@@ -1,0 +1,380 @@
+//! Hosts, as a test starts, ends and restarts them.
+
+use std::any::Any;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::OwnedFd;
+use std::panic;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uthread::interposition;
+use uthread::thread::{Builder, Cancelled, JoinHandle};
+
+use super::subnet::HOSTS_MAX;
+use super::{Shared, State, sockets};
+
+/// Number of times that the fibers of a host may run after their calls have begun to fail.
+const LAST_TURNS: u32 = 200;
+
+type Program = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
+
+/// A host as its world keeps it.
+pub(super) struct Machine {
+    pub(super) name: Arc<str>,
+    pub(super) is_down: bool,
+    program: Program,
+    fibers: interposition::Host,
+    /// `None` once it was waited for.
+    main: Option<JoinHandle<io::Result<()>>>,
+    /// What its connections have left when it crashed: the other sides find out once it restarts.
+    pub(super) left: Vec<OwnedFd>,
+    /// How far its clock is ahead of the time, and behind it.
+    pub(super) clock: (Duration, Duration),
+}
+
+/// A host of a [`World`](super::World), whose example shows it. Dropping this changes nothing.
+#[derive(Clone)]
+pub struct Host {
+    shared: Arc<Shared>,
+    number: u32,
+}
+
+impl Host {
+    pub(super) fn new(shared: &Arc<Shared>, number: u32) -> Host {
+        Host {
+            shared: Arc::clone(shared),
+            number,
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn start(shared: &Arc<Shared>, name: &str, program: Program) -> Host {
+        let mut state = shared.state();
+        assert!(state.number(name).is_none(), "there is a host `{name}`");
+        let number = state.machines.len() as u32 + 1;
+        assert!(number <= HOSTS_MAX, "a world has at most {HOSTS_MAX} hosts");
+        state.machines.push(Machine {
+            name: name.into(),
+            is_down: true,
+            program,
+            fibers: interposition::Host::new(number),
+            main: None,
+            left: Vec::new(),
+            clock: (Duration::ZERO, Duration::ZERO),
+        });
+        drop(state);
+        let host = Host::new(shared, number);
+        host.boot();
+        host
+    }
+
+    /// Returns the name.
+    ///
+    /// ```
+    /// # let runtime = uthread_simulation::virtual_time(uthread::Runtime::builder()).build()?;
+    /// # runtime.run(|| -> std::io::Result<()> {
+    /// let world = uthread_simulation::World::new()?;
+    /// let host = world.host("a", || Ok(()));
+    /// assert_eq!(host.name(), "a");
+    /// assert!(host.address().is_loopback());
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.with(|machine| machine.name.to_string())
+    }
+
+    /// Returns the address. See the example of [`name`](Host::name).
+    #[must_use]
+    pub fn address(&self) -> IpAddr {
+        IpAddr::V4(self.ip())
+    }
+
+    pub(super) fn ip(&self) -> Ipv4Addr {
+        self.shared.subnet.address(self.number)
+    }
+
+    /// Waits until the program returns. After a crash it has failed with `ECANCELED`; without a program that
+    /// nobody has waited for, this returns at once.
+    ///
+    /// # Errors
+    ///
+    /// Those of the program.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the program has panicked, with the same payload.
+    ///
+    /// ```
+    /// # let runtime = uthread_simulation::virtual_time(uthread::Runtime::builder()).build()?;
+    /// # runtime.run(|| -> std::io::Result<()> {
+    /// let world = uthread_simulation::World::new()?;
+    /// let host = world.host("a", || Err(std::io::ErrorKind::NotFound.into()));
+    /// assert!(host.wait().is_err());
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn wait(&self) -> io::Result<()> {
+        let Some(main) = self.with(|machine| machine.main.take()) else {
+            return Ok(());
+        };
+        main.join()
+            .unwrap_or_else(|payload| panic::resume_unwind(payload))
+    }
+
+    /// Ends the host at once, as a power failure does. What it has not synced to its disk is lost, and nothing
+    /// that is sent to it arrives, or is answered. Its fibers end as their calls fail with `ECANCELED`, and
+    /// what they still send is lost; those that do not are stopped where they are, and what they hold is
+    /// leaked.
+    ///
+    /// ```
+    /// # let runtime = uthread_simulation::virtual_time(uthread::Runtime::builder()).build()?;
+    /// # runtime.run(|| -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use uthread_simulation::World;
+    ///
+    /// let world = World::new()?;
+    /// let host = world.host("a", || {
+    ///     uthread::sleep(Duration::from_secs(3600));
+    ///     Ok(())
+    /// });
+    /// uthread::sleep(Duration::from_secs(60));
+    /// host.crash();
+    /// assert!(!host.is_up());
+    /// host.restart();
+    /// assert!(world.trace().contains("a: crashes"));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn crash(&self) {
+        if !self.is_up() {
+            return;
+        }
+        self.note("crashes");
+        uthread::shield(|| self.stop());
+        let mut state = self.shared.state();
+        let directory = self.shared.directory.join(&*state.machines[self.at()].name);
+        let lost = state.disk(&directory).map(super::Disk::crash);
+        drop(state);
+        if let Some(Err(error)) = lost {
+            panic!("the disk of `{}` cannot be changed: {error}", self.name());
+        }
+    }
+
+    /// Starts the program again, of a host that has crashed or whose program has returned; one that is up
+    /// crashes first. Those who were connected to it get `ECONNRESET`. See the example of
+    /// [`crash`](Host::crash).
+    pub fn restart(&self) {
+        self.crash();
+        self.boot();
+    }
+
+    /// Returns `false` from a crash to the restart. See the example of [`crash`](Host::crash).
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.with(|machine| !machine.is_down)
+    }
+
+    /// Sets how far the host's clocks of the date are ahead of the time. Timers and
+    /// [`Instant`](std::time::Instant) are not changed.
+    ///
+    /// ```
+    /// # let runtime = uthread_simulation::virtual_time(uthread::Runtime::builder()).build()?;
+    /// # runtime.run(|| -> std::io::Result<()> {
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let world = uthread_simulation::World::new()?;
+    /// let before = SystemTime::now();
+    /// let host = world.host("a", move || {
+    ///     uthread::sleep(Duration::from_secs(1));
+    ///     assert!(SystemTime::now() > before + Duration::from_secs(3600));
+    ///     Ok(())
+    /// });
+    /// host.set_clock_ahead(Duration::from_secs(3600));
+    /// host.wait()
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn set_clock_ahead(&self, ahead: Duration) {
+        self.with(|machine| machine.clock = (ahead, Duration::ZERO));
+    }
+
+    /// Sets how far they are behind, like [`set_clock_ahead`](Host::set_clock_ahead).
+    pub fn set_clock_behind(&self, behind: Duration) {
+        self.with(|machine| machine.clock = (Duration::ZERO, behind));
+    }
+
+    /// Sets the number of bytes that can still be written to the host's disk: then writes fail with `ENOSPC`.
+    /// `None` is no limit, as at first.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the host has no [directory](super::World::directory).
+    ///
+    /// ```
+    /// # let runtime = uthread_simulation::virtual_time(uthread::Runtime::builder()).build()?;
+    /// # runtime.run(|| -> std::io::Result<()> {
+    /// use std::io::ErrorKind;
+    ///
+    /// let world = uthread_simulation::World::new()?;
+    /// let directory = world.directory("a")?;
+    /// let host = world.host("a", move || {
+    ///     uthread::sleep(std::time::Duration::from_secs(1));
+    ///     std::fs::write(directory.join("log"), "12345")
+    /// });
+    /// host.set_free_bytes(Some(4));
+    /// assert_eq!(host.wait().unwrap_err().kind(), ErrorKind::StorageFull);
+    /// host.set_disk_fails(true);
+    /// host.restart();
+    /// assert_eq!(host.wait().unwrap_err().raw_os_error(), Some(5)); // EIO
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn set_free_bytes(&self, free_bytes: Option<u64>) {
+        self.change_disk(|disk| disk.free_bytes = free_bytes);
+    }
+
+    /// Sets whether writes and syncs fail with `EIO`. See the example of
+    /// [`set_free_bytes`](Host::set_free_bytes).
+    ///
+    /// # Panics
+    ///
+    /// Panics if the host has no [directory](super::World::directory).
+    pub fn set_disk_fails(&self, fails: bool) {
+        self.change_disk(|disk| disk.fails = fails);
+    }
+
+    fn change_disk(&self, change: impl FnOnce(&mut super::Disk)) {
+        let directory = self.shared.directory.join(self.name());
+        let mut state = self.shared.state();
+        let disk = state.disk(&directory);
+        change(disk.expect("the host has a directory: ask the world for it first"));
+    }
+
+    fn at(&self) -> usize {
+        self.number as usize - 1
+    }
+
+    fn with<R>(&self, action: impl FnOnce(&mut Machine) -> R) -> R {
+        action(&mut self.shared.state().machines[self.at()])
+    }
+
+    fn note(&self, event: &str) {
+        let mut state = self.shared.state();
+        self.shared.note(&mut state, |machines| {
+            format!("{}: {event}", machines[self.at()].name)
+        });
+    }
+
+    /// Starts the program.
+    fn boot(&self) {
+        let left = self.with(|machine| std::mem::take(&mut machine.left));
+        left.iter().for_each(sockets::reset);
+        drop(left);
+        let fibers = interposition::Host::new(self.number);
+        let (program, name) = self.with(|machine| {
+            machine.is_down = false;
+            machine.fibers = fibers.clone();
+            (Arc::clone(&machine.program), machine.name.to_string())
+        });
+        self.note("starts");
+        let main = move || {
+            fibers.enter();
+            let result = program();
+            // The process ends.
+            fibers.cancel();
+            result
+        };
+        let main = Builder::new().name(name.clone()).spawn(main);
+        let main = main.unwrap_or_else(|error| panic!("`{name}` cannot be started: {error}"));
+        self.with(|machine| machine.main = Some(main));
+    }
+
+    /// Ends the fibers, of which nobody hears.
+    fn stop(&self) {
+        self.with(|machine| machine.is_down = true);
+        let is_to = |pair: (u32, u32)| pair.1 == self.number;
+        let forgotten = self.shared.state().network.forget(is_to);
+        drop(forgotten);
+        self.end_fibers();
+        let main = self.with(|machine| machine.main.take());
+        // It has not if it was halted.
+        if let Some(main) = main.filter(JoinHandle::is_finished) {
+            keep_panic(main.join());
+        }
+    }
+
+    fn end_fibers(&self) {
+        let fibers = self.with(|machine| machine.fibers.clone());
+        for _ in 0..LAST_TURNS {
+            // Again, as those that end may have created others.
+            fibers.cancel();
+            self.with(|machine| {
+                machine
+                    .main
+                    .as_ref()
+                    .inspect(|main| main.cancel())
+                    .is_some()
+            });
+            if fibers.is_empty() {
+                return;
+            }
+            uthread::yield_now();
+        }
+        // They may wait in code that takes no error, such as that of `std::sync`.
+        fibers.halt();
+        self.shared.take_sockets(self.number);
+    }
+
+    /// Ends the host with its world. Returns how its program has failed by itself, if it has.
+    pub(super) fn end(&self) -> Option<String> {
+        let main = self.with(|machine| machine.main.take());
+        // One that has not ended does not fail.
+        let failure = main
+            .filter(JoinHandle::is_finished)
+            .and_then(|main| match main.join() {
+                Ok(Err(error)) => Some(format!("failed: {error}")),
+                Err(payload) if !payload.is::<Cancelled>() => Some("panicked".to_owned()),
+                Ok(Ok(())) | Err(_) => None,
+            });
+        self.with(|machine| machine.is_down = true);
+        self.end_fibers();
+        let (left, name) =
+            self.with(|machine| (std::mem::take(&mut machine.left), Arc::clone(&machine.name)));
+        drop(left);
+        failure.map(|failure| format!("the program of `{name}` has {failure}"))
+    }
+}
+
+/// Panics if a program has panicked by itself.
+fn keep_panic(ended: Result<io::Result<()>, Box<dyn Any + Send>>) {
+    if let Err(payload) = ended
+        && !payload.is::<Cancelled>()
+        && !std::thread::panicking()
+    {
+        panic::resume_unwind(payload);
+    }
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.name();
+        formatter.debug_struct("Host").field("name", &name).finish()
+    }
+}
+
+impl State {
+    /// Keeps a duplicate of a descriptor that a host closes while it crashes, so that its peer does not hear
+    /// of that.
+    pub(super) fn keep(&mut self, number: u32, socket: OwnedFd) {
+        if let Some(machine) = self.machine(number) {
+            machine.left.push(socket);
+        }
+    }
+}

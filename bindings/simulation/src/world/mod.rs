@@ -1,0 +1,411 @@
+//! A world: hosts, each of which runs a program, and the network and the disks between and below them.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`host`] | what a test does with a host |
+//! | [`selection`] | what a test does with links |
+//! | [`calls`] | what the library asks of a world |
+//! | [`network`] | what is on its way between hosts |
+//! | [`links`] | how it travels |
+//! | [`sockets`] | what the kernel says of sockets |
+//! | [`subnet`] | addresses |
+//! | [`disk`] | files |
+//! | [`trace`] | what has happened |
+
+mod calls;
+mod disk;
+mod host;
+mod links;
+mod network;
+mod selection;
+mod sockets;
+mod subnet;
+mod trace;
+
+use std::any::Any;
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use uthread::interposition;
+
+pub use self::host::Host;
+pub use self::selection::Links;
+
+use self::disk::Disk;
+use self::host::Machine;
+use self::network::Network;
+use self::subnet::Subnet;
+use self::trace::Trace;
+
+/// Number of events that a failed test prints.
+const EVENTS_SHOWN: usize = 40;
+
+/// Hosts with names and addresses, and a network between them, in a runtime with virtual time.
+///
+/// Each host runs a program: a function of the test, which uses `std`, `uthread` or any crate as it always
+/// does. Its fibers and threads, and those that they create, belong to the host. It binds the wildcard or
+/// the loopback address, and gets its host's; it connects to the names of other hosts.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use std::net::{TcpListener, TcpStream};
+/// use std::time::{Duration, Instant};
+/// use uthread_simulation::World;
+///
+/// # let runtime = uthread_simulation::virtual_time(uthread::Runtime::builder()).build()?;
+/// # runtime.run(|| -> std::io::Result<()> {
+/// // In a test with virtual time.
+/// let world = World::new()?;
+/// world.links().set_latency(Duration::from_millis(10)..Duration::from_millis(11));
+/// let server = world.host("server", || {
+///     let listener = TcpListener::bind("0.0.0.0:7000")?;
+///     for stream in listener.incoming() {
+///         let mut stream = stream?;
+///         std::thread::spawn(move || {
+///             let mut byte = [0];
+///             while stream.read(&mut byte).is_ok_and(|count| count > 0) {
+///                 if stream.write_all(&byte).is_err() {
+///                     break;
+///                 }
+///             }
+///         });
+///     }
+///     Ok(())
+/// });
+/// let client = world.host("client", || {
+///     let mut stream = TcpStream::connect("server:7000")?;
+///     let start = Instant::now();
+///     stream.write_all(b"1")?;
+///     stream.read_exact(&mut [0])?;
+///     assert_eq!(start.elapsed().as_millis() / 20, 1);
+///     Ok(())
+/// });
+/// client.wait()?;
+///
+/// world.link("server", "client").cut(); // In one direction.
+/// server.crash(); // What it has not synced to its disk is lost.
+/// server.restart();
+/// # Ok(())
+/// # })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// Whoever belongs to no host, as the test itself, is outside of the network: its connections pass at
+/// once. A host reaches hosts only; other addresses are unreachable.
+///
+/// # TCP and UDP
+///
+/// Sockets are the kernel's, so that a program can wait for them in any way. What one sends to another host
+/// is held back for the [latency](Links::set_latency) of the link. A segment that is lost takes as long as
+/// TCP takes to send it again; a datagram that is lost does not arrive, and datagrams overtake each other.
+/// While a link is [cut](Links::cut), connections neither fail nor end, and a new one takes until it is
+/// healed; if the socket is non-blocking, it is never made. Connecting a non-blocking socket takes no time.
+///
+/// Not simulated: the kernel's ports, IPv6 apart from sockets that take IPv4 as well, `sendfile`, `splice`
+/// and requests of [`uthread::ring`] to send, Unix sockets between hosts.
+///
+/// # Names
+///
+/// The names of the hosts, for `std`, `uthread` and the C library; they take
+/// [time](World::set_resolver) and can fail.
+///
+/// # Files
+///
+/// A host's files are below its [directory](World::directory), of which its program has to be told. A
+/// [crash](Host::crash) loses writes that were not synced, and tears one. Files that are created, renamed,
+/// removed or truncated stay so, as do writes to a mapping.
+///
+/// # The end
+///
+/// Dropping the world ends its hosts. If the program of one has failed or panicked, and nobody has
+/// [waited](Host::wait) for it, the test panics. A test that fails prints what has happened last.
+pub struct World {
+    shared: Arc<Shared>,
+}
+
+/// A world, as its runtime uses it.
+pub(crate) struct Shared {
+    subnet: Subnet,
+    directory: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By their numbers, which start from one.
+    machines: Vec<Machine>,
+    disks: Vec<Disk>,
+    network: Network,
+    resolver: Resolver,
+    trace: Trace,
+    nowhere: Option<Nowhere>,
+}
+
+#[derive(Debug, Default)]
+struct Resolver {
+    latency: Range<Duration>,
+    fails: bool,
+}
+
+/// A listener that takes no connection, and its address.
+struct Nowhere {
+    address: SocketAddr,
+    _sockets: [OwnedFd; 2],
+}
+
+impl World {
+    /// Creates a world without hosts for the caller's runtime. See the example of [`World`].
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if the caller has no virtual time, and `AlreadyExists` if its runtime has had a world;
+    /// those of making a directory; `AddrInUse` if 190 other worlds exist.
+    pub fn new() -> io::Result<World> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("uthread-world-{}-{number}", std::process::id());
+        let shared = Arc::new(Shared {
+            subnet: Subnet::take()?,
+            directory: std::env::temp_dir().join(name),
+            state: Mutex::default(),
+        });
+        interposition::enter(Arc::clone(&shared) as Arc<dyn interposition::World>)?;
+        fs::create_dir_all(&shared.directory)?;
+        Ok(World { shared })
+    }
+
+    /// Starts a host that runs this program, again after each [restart](Host::restart). See the example of
+    /// [`World`].
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is a host of this name, or if there are 65,000.
+    pub fn host(
+        &self,
+        name: &str,
+        program: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+    ) -> Host {
+        Host::start(&self.shared, name, Arc::new(program))
+    }
+
+    /// Returns the directory of the host that has this name or will have it: its disk.
+    ///
+    /// # Errors
+    ///
+    /// Those of making a directory.
+    ///
+    /// ```
+    /// # let runtime = uthread_simulation::virtual_time(uthread::Runtime::builder()).build()?;
+    /// # runtime.run(|| -> std::io::Result<()> {
+    /// let world = uthread_simulation::World::new()?;
+    /// let directory = world.directory("database")?;
+    /// let database = world.host("database", move || std::fs::write(directory.join("log"), "1"));
+    /// database.wait()
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn directory(&self, name: &str) -> io::Result<PathBuf> {
+        self.shared.directory_of(name)
+    }
+
+    /// Returns all links, including those of hosts that are started later. See the example of [`World`].
+    #[must_use]
+    pub fn links(&self) -> Links<'_> {
+        Links::new(&self.shared, None)
+    }
+
+    /// Returns the link from one host to another. See the example of [`World`].
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no host of one of these names.
+    #[must_use]
+    pub fn link(&self, from: &str, to: &str) -> Links<'_> {
+        let pair = (self.shared.number(from), self.shared.number(to));
+        Links::new(&self.shared, Some(vec![pair]))
+    }
+
+    /// Returns the links between two groups of hosts, in both directions.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no host of one of these names.
+    ///
+    /// ```
+    /// # let runtime = uthread_simulation::virtual_time(uthread::Runtime::builder()).build()?;
+    /// # runtime.run(|| -> std::io::Result<()> {
+    /// let world = uthread_simulation::World::new()?;
+    /// let hosts = ["a", "b", "c"].map(|name| world.host(name, || Ok(())));
+    /// world.between(&["a"], &["b", "c"]).cut(); // A partition.
+    /// world.links().heal();
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn between(&self, group: &[&str], others: &[&str]) -> Links<'_> {
+        let number = |name: &&str| self.shared.number(name);
+        let others: Vec<_> = others.iter().map(number).collect();
+        let pairs = group.iter().map(number).flat_map(|one| {
+            let both = |other: &u32| [(one, *other), (*other, one)];
+            others.iter().flat_map(both).collect::<Vec<_>>()
+        });
+        Links::new(&self.shared, Some(pairs.collect()))
+    }
+
+    /// Sets how long looking up the name of a host takes, and whether it fails (`EAI_AGAIN`). At first it
+    /// takes no time.
+    ///
+    /// ```
+    /// # let runtime = uthread_simulation::virtual_time(uthread::Runtime::builder()).build()?;
+    /// # runtime.run(|| -> std::io::Result<()> {
+    /// use std::net::ToSocketAddrs;
+    /// use std::time::Duration;
+    ///
+    /// let world = uthread_simulation::World::new()?;
+    /// world.set_resolver(Duration::from_secs(5)..Duration::from_secs(6), true);
+    /// let client = world.host("client", || {
+    ///     assert!("client:80".to_socket_addrs().is_err()); // After five seconds.
+    ///     Ok(())
+    /// });
+    /// client.wait()
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn set_resolver(&self, latency: Range<Duration>, fails: bool) {
+        self.shared.state().resolver = Resolver { latency, fails };
+    }
+
+    /// Returns what has happened, a line for each event: its time in seconds, the hosts, and what it was. See
+    /// [`Host::crash`] for an example.
+    ///
+    /// It has the last 100,000 events.
+    #[must_use]
+    pub fn trace(&self) -> String {
+        self.shared.state().trace.text(usize::MAX)
+    }
+}
+
+impl Shared {
+    /// Returns the world of the caller's runtime.
+    pub(crate) fn current() -> Option<Arc<Shared>> {
+        let world: Arc<dyn Any + Send + Sync> = interposition::world()?;
+        world.downcast().ok()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of a host.
+    #[track_caller]
+    fn number(&self, name: &str) -> u32 {
+        let number = self.state().number(name);
+        number.unwrap_or_else(|| panic!("there is no host `{name}`"))
+    }
+
+    fn directory_of(&self, name: &str) -> io::Result<PathBuf> {
+        let directory = self.directory.join(name);
+        fs::create_dir_all(&directory)?;
+        let mut state = self.state();
+        if !state.disks.iter().any(|disk| disk.directory == directory) {
+            state.disks.push(Disk::new(directory.clone()));
+        }
+        Ok(directory)
+    }
+
+    /// Notes what has happened, between these hosts.
+    fn note(&self, state: &mut State, event: impl FnOnce(&[Machine]) -> String) {
+        let line = event(&state.machines);
+        state.trace.add(now(), line);
+    }
+}
+
+impl State {
+    fn number(&self, name: &str) -> Option<u32> {
+        let at = self.machines.iter().position(|it| &*it.name == name)?;
+        Some(at as u32 + 1)
+    }
+
+    fn machine(&mut self, number: u32) -> Option<&mut Machine> {
+        self.machines.get_mut(number as usize - 1)
+    }
+
+    fn is_down(&self, number: u32) -> bool {
+        let machine = self.machines.get(number as usize - 1);
+        machine.is_none_or(|machine| machine.is_down)
+    }
+
+    /// Returns the disk with a file.
+    fn disk(&mut self, path: &std::path::Path) -> Option<&mut Disk> {
+        let mut disks = self.disks.iter_mut();
+        disks.find(|disk| path.starts_with(&disk.directory))
+    }
+}
+
+/// Returns the time of the world.
+fn now() -> Duration {
+    interposition::time(libc::CLOCK_MONOTONIC).unwrap_or_default()
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = self.shared.state();
+        let names = state.machines.iter().map(|machine| &machine.name);
+        let names: Vec<_> = names.collect();
+        formatter
+            .debug_struct("World")
+            .field("hosts", &names)
+            .finish()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let count = self.shared.state().machines.len() as u32;
+        let ended = uthread::shield(|| {
+            let hosts = (1..=count).map(|number| Host::new(&self.shared, number));
+            hosts.map(|host| host.end()).collect::<Vec<_>>()
+        });
+        // It may hold what a crash of the process would leave as well.
+        let _ = fs::remove_dir_all(&self.shared.directory);
+        if std::thread::panicking() {
+            let text = self.shared.state().trace.text(EVENTS_SHOWN);
+            eprintln!("the last events of the world:\n{text}");
+            return;
+        }
+        if let Some(failure) = ended.into_iter().flatten().next() {
+            let text = self.shared.state().trace.text(EVENTS_SHOWN);
+            panic!("{failure}; the last events of the world:\n{text}");
+        }
+    }
+}
+
+/// Returns the address of a name of the world.
+///
+/// # Errors
+///
+/// `EAI_AGAIN` if the resolver fails.
+pub(crate) fn resolve(name: &str) -> Option<Result<IpAddr, i32>> {
+    let shared = Shared::current()?;
+    let (number, latency, fails) = {
+        let state = shared.state();
+        let number = state.number(name)?;
+        let latency = crate::chance::time(&state.resolver.latency);
+        (number, latency, state.resolver.fails)
+    };
+    if interposition::host().is_some() && !latency.is_zero() {
+        uthread::sleep(latency);
+    }
+    if interposition::host().is_some() && fails {
+        return Some(Err(libc::EAI_AGAIN));
+    }
+    Some(Ok(shared.subnet.address(number).into()))
+}

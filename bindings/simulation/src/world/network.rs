@@ -1,0 +1,348 @@
+//! The network between the hosts of a world.
+//!
+//! Sockets are the kernel's, and receive from them what has arrived: so a program can wait for them in any
+//! way. What is sent travels here until it is due, and is then sent by a duplicate of the sender's
+//! descriptor:
+//!
+//! ```text
+//!   send -- at once --------------------------------> kernel -> receiver
+//!        -- in its connection's queue until due ----/
+//!   close, shutdown: the end of the stream travels as well
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::Shutdown;
+
+use super::links::{Links, Pair};
+use super::sockets;
+use crate::chance;
+
+/// Number of bytes that a connection holds in one direction; the sender waits for room. As much as a
+/// large buffer of a socket.
+const QUEUE_BYTES_MAX: usize = 1 << 20;
+
+/// The addresses of a connection: that of the sender and that of the receiver.
+pub(super) type Key = (SocketAddr, SocketAddr);
+
+#[derive(Debug, Default)]
+pub(super) struct Network {
+    pub(super) links: Links,
+    connections: BTreeMap<Key, Connection>,
+    /// By their times, and those of one time in the order in which they were sent.
+    events: BTreeMap<(Duration, u64), Event>,
+    /// The number of the next event.
+    next: u64,
+    /// The connections whose receivers have no room.
+    blocked: BTreeSet<Key>,
+}
+
+#[derive(Debug)]
+enum Event {
+    Segment(Key),
+    Datagram(Datagram),
+}
+
+#[derive(Debug)]
+struct Datagram {
+    socket: OwnedFd,
+    pair: Pair,
+    to: SocketAddr,
+    bytes: Vec<u8>,
+}
+
+/// What is on its way in one direction of a connection.
+#[derive(Debug)]
+struct Connection {
+    pair: Pair,
+    /// A duplicate of the sender's. As long as it is open, the kernel does not end the stream.
+    socket: OwnedFd,
+    segments: VecDeque<Segment>,
+    /// Number of bytes in these.
+    bytes: usize,
+    /// When the last one is due.
+    last_due: Duration,
+    /// When the link has transmitted the last one.
+    free_at: Duration,
+}
+
+#[derive(Debug)]
+struct Segment {
+    due: Duration,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Bytes {
+        bytes: Vec<u8>,
+        passed: usize,
+    },
+    /// The end of the stream.
+    End,
+    /// The sender has closed its descriptor.
+    Close,
+}
+
+/// What becomes of bytes that are sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// The kernel sends them.
+    AtOnce,
+    /// So many were taken.
+    Taken(usize),
+    /// They have to wait for others.
+    Full,
+}
+
+impl Network {
+    /// Takes bytes that are sent on a connection, unless they pass at once.
+    pub(super) fn send(
+        &mut self,
+        now: Duration,
+        (key, pair): (Key, Pair),
+        socket: BorrowedFd<'_>,
+        bytes: impl FnOnce(usize) -> Vec<u8>,
+    ) -> Sent {
+        if !self.is_delayed(key, pair) {
+            return Sent::AtOnce;
+        }
+        let present = self.connections.get(&key).map_or(0, |found| found.bytes);
+        let mut room = QUEUE_BYTES_MAX.saturating_sub(present);
+        if room == 0 {
+            if !sockets::is_nonblocking(socket) {
+                return Sent::Full;
+            }
+            // Whoever waits for room would be told that there is some, as the kernel's buffer is empty.
+            room = QUEUE_BYTES_MAX;
+        }
+        let bytes = bytes(room);
+        let length = bytes.len();
+        let content = Content::Bytes { bytes, passed: 0 };
+        match self.add(now, (key, pair), socket, content) {
+            Ok(()) => Sent::Taken(length),
+            // Without a descriptor, nothing can wait.
+            Err(_) => Sent::AtOnce,
+        }
+    }
+
+    /// Lets a stream end after what was sent. Returns `false` if that is at once, and so the kernel's matter.
+    pub(super) fn end(
+        &mut self,
+        now: Duration,
+        (key, pair): (Key, Pair),
+        socket: BorrowedFd<'_>,
+        is_close: bool,
+    ) -> bool {
+        let content = if is_close {
+            Content::Close
+        } else {
+            Content::End
+        };
+        self.is_delayed(key, pair) && self.add(now, (key, pair), socket, content).is_ok()
+    }
+
+    fn is_delayed(&self, key: Key, pair: Pair) -> bool {
+        !self.links.get(pair).is_at_once() || self.connections.contains_key(&key)
+    }
+
+    fn add(
+        &mut self,
+        now: Duration,
+        (key, pair): (Key, Pair),
+        socket: BorrowedFd<'_>,
+        content: Content,
+    ) -> rustix::io::Result<()> {
+        let length = content.length();
+        let link = self.links.get(pair);
+        let connection = match self.connections.entry(key) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::btree_map::Entry::Vacant(entry) => entry.insert(Connection {
+                pair,
+                socket: rustix::io::fcntl_dupfd_cloexec(socket, 0)?,
+                segments: VecDeque::new(),
+                bytes: 0,
+                last_due: now,
+                free_at: now,
+            }),
+        };
+        connection.free_at = connection.free_at.max(now) + link.transmission(length);
+        let due = connection.last_due.max(connection.free_at + link.latency());
+        connection.last_due = due;
+        connection.bytes += length;
+        connection.segments.push_back(Segment { due, content });
+        self.schedule(due, Event::Segment(key));
+        Ok(())
+    }
+
+    /// Takes a datagram, which may be lost. Returns `false` if the kernel has to send it, at once.
+    pub(super) fn send_datagram(
+        &mut self,
+        now: Duration,
+        pair: Pair,
+        socket: BorrowedFd<'_>,
+        (to, bytes): (SocketAddr, impl FnOnce() -> Vec<u8>),
+    ) -> bool {
+        let link = self.links.get(pair);
+        if link.is_at_once() {
+            return false;
+        }
+        if link.is_cut || chance::happens(link.loss) {
+            return true;
+        }
+        let bytes = bytes();
+        let due = now + link.transmission(bytes.len()) + chance::time(&link.latency);
+        let Ok(socket) = rustix::io::fcntl_dupfd_cloexec(socket, 0) else {
+            return false;
+        };
+        let datagram = Datagram {
+            socket,
+            pair,
+            to,
+            bytes,
+        };
+        self.schedule(due, Event::Datagram(datagram));
+        true
+    }
+
+    fn schedule(&mut self, due: Duration, event: Event) {
+        self.events.insert((due, self.next), event);
+        self.next += 1;
+    }
+
+    /// Returns the time of the next event.
+    pub(super) fn next(&self) -> Option<Duration> {
+        self.events.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    /// Passes on what is due. Returns `true` if there was anything.
+    pub(super) fn act(&mut self, now: Duration) -> bool {
+        let mut has_acted = false;
+        for key in std::mem::take(&mut self.blocked) {
+            has_acted |= self.pass(now, key);
+        }
+        while self.next().is_some_and(|due| due <= now) {
+            let (_, event) = self.events.pop_first().expect("there is one");
+            has_acted = true;
+            match event {
+                Event::Segment(key) => _ = self.pass(now, key),
+                Event::Datagram(datagram) => self.pass_datagram(&datagram),
+            }
+        }
+        has_acted
+    }
+
+    fn pass_datagram(&self, datagram: &Datagram) {
+        if !self.links.get(datagram.pair).is_cut {
+            // What does not fit the receiver's queue is lost.
+            let _ = sockets::send_to(&datagram.socket, &datagram.bytes, datagram.to);
+        }
+    }
+
+    /// Passes on what is due of a connection. Returns `true` if there was anything.
+    fn pass(&mut self, now: Duration, key: Key) -> bool {
+        let Some(connection) = self.connections.get_mut(&key) else {
+            return false;
+        };
+        if self.links.get(connection.pair).is_cut {
+            return false;
+        }
+        let mut has_passed = false;
+        while let Some(segment) = connection.segments.front_mut().filter(|it| it.due <= now) {
+            let before = connection.bytes;
+            match segment.content.pass(&connection.socket) {
+                Ok(count) => {
+                    connection.bytes -= count;
+                    has_passed |= count > 0;
+                    if segment.content.is_passed() {
+                        connection.segments.pop_front();
+                        has_passed = true;
+                    } else {
+                        self.blocked.insert(key);
+                        return has_passed;
+                    }
+                }
+                // The connection has ended, and the sender finds out by its next call.
+                Err(_) => {
+                    connection.segments.clear();
+                    connection.bytes = 0;
+                    has_passed = true;
+                }
+            }
+            debug_assert!(connection.bytes <= before);
+        }
+        if connection.segments.is_empty() {
+            self.connections.remove(&key);
+        }
+        has_passed
+    }
+
+    /// Lets go on what has waited for these links to be healed.
+    pub(super) fn resume(&mut self, now: Duration) {
+        let due = self.connections.iter().map(|(key, connection)| {
+            let link = self.links.get(connection.pair);
+            (now + chance::time(&link.latency), *key)
+        });
+        let due: Vec<_> = due.collect();
+        for (due, key) in due {
+            self.schedule(due, Event::Segment(key));
+        }
+    }
+
+    /// Returns `true` if a connection has room for more.
+    pub(super) fn has_room(&self, key: Key) -> bool {
+        let connection = self.connections.get(&key);
+        connection.is_none_or(|connection| connection.bytes < QUEUE_BYTES_MAX)
+    }
+
+    /// Forgets what is on its way by these links. Returns the sockets that have sent it.
+    pub(super) fn forget(&mut self, is_one: impl Fn(Pair) -> bool) -> Vec<OwnedFd> {
+        self.events.retain(|_, event| match event {
+            Event::Segment(_) => true,
+            Event::Datagram(datagram) => !is_one(datagram.pair),
+        });
+        let keys = self.connections.iter();
+        let keys: Vec<_> = keys
+            .filter(|(_, connection)| is_one(connection.pair))
+            .map(|(key, _)| *key)
+            .collect();
+        let forgotten = keys.iter().filter_map(|key| self.connections.remove(key));
+        forgotten.map(|connection| connection.socket).collect()
+    }
+}
+
+impl Content {
+    fn length(&self) -> usize {
+        match self {
+            Content::Bytes { bytes, .. } => bytes.len(),
+            Content::End | Content::Close => 0,
+        }
+    }
+
+    /// Passes it on as far as the receiver has room. Returns the number of bytes.
+    fn pass(&mut self, socket: &OwnedFd) -> rustix::io::Result<usize> {
+        match self {
+            Content::Bytes { bytes, passed } => match sockets::send(socket, &bytes[*passed..]) {
+                Ok(count) => {
+                    *passed += count;
+                    Ok(count)
+                }
+                Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+                Err(errno) => Err(errno),
+            },
+            Content::End => rustix::net::shutdown(socket.as_fd(), Shutdown::Write).map(|()| 0),
+            Content::Close => Ok(0),
+        }
+    }
+
+    fn is_passed(&self) -> bool {
+        match self {
+            Content::Bytes { bytes, passed } => *passed == bytes.len(),
+            Content::End | Content::Close => true,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What the kernel says of a socket, and calls on one that `std` and `uthread` do not have.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::DupFlags;
+use rustix::net::sockopt;
+use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
+
+/// Returns the address of a socket of the internet.
+pub(crate) fn local(socket: impl AsFd) -> Option<SocketAddr> {
+    canonical(net::getsockname(socket).ok()?.try_into().ok()?)
+}
+
+/// Returns the address of the peer of a socket of the internet.
+pub(crate) fn peer(socket: impl AsFd) -> Option<SocketAddr> {
+    canonical(net::getpeername(socket).ok()??.try_into().ok()?)
+}
+
+fn canonical(address: SocketAddr) -> Option<SocketAddr> {
+    Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
+}
+
+pub(crate) fn is_stream(socket: impl AsFd) -> bool {
+    sockopt::socket_type(socket) == Ok(SocketType::STREAM)
+}
+
+/// Returns `true` if calls on a descriptor must not wait.
+pub(crate) fn is_nonblocking(fd: impl AsFd) -> bool {
+    rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
+}
+
+/// Returns this address of IPv4 in the family of a socket.
+pub(crate) fn in_family(ip: Ipv4Addr, is_v6: bool) -> IpAddr {
+    if is_v6 {
+        IpAddr::V6(ip.to_ipv6_mapped())
+    } else {
+        IpAddr::V4(ip)
+    }
+}
+
+/// Binds a socket that has no address.
+pub(crate) fn bind_if_unbound(socket: BorrowedFd<'_>, ip: Ipv4Addr) -> io::Result<()> {
+    if local(socket).is_none_or(|present| present.port() != 0) {
+        return Ok(());
+    }
+    let is_v6 = sockopt::socket_domain(socket)? == AddressFamily::INET6;
+    Ok(net::bind(
+        socket,
+        &SocketAddr::new(in_family(ip, is_v6), 0),
+    )?)
+}
+
+/// Sends bytes without waiting.
+pub(crate) fn send(socket: &OwnedFd, bytes: &[u8]) -> rustix::io::Result<usize> {
+    net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+}
+
+/// Sends a datagram without waiting.
+pub(crate) fn send_to(socket: &OwnedFd, bytes: &[u8], to: SocketAddr) -> rustix::io::Result<usize> {
+    let is_v6 = sockopt::socket_domain(socket)? == AddressFamily::INET6;
+    let to = match to.ip() {
+        IpAddr::V4(ip) => SocketAddr::new(in_family(ip, is_v6), to.port()),
+        IpAddr::V6(_) => to,
+    };
+    net::sendto(
+        socket,
+        bytes,
+        SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+        &to,
+    )
+}
+
+/// Ends a connection at once: its peer gets `ECONNRESET`.
+pub(crate) fn reset(socket: impl AsFd) {
+    // It fails if the connection has ended.
+    let _ = net::connect_unspec(socket);
+}
+
+/// Returns a listener whose queue is full, with its address and the connection in that.
+pub(crate) fn full_listener(ip: Ipv4Addr) -> io::Result<(SocketAddr, OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = || net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None);
+    let (listener, client) = (socket()?, socket()?);
+    net::bind(&listener, &SocketAddr::new(ip.into(), 0))?;
+    net::listen(&listener, 0)?;
+    let address = local(&listener).ok_or(io::ErrorKind::AddrNotAvailable)?;
+    match net::connect(&client, &address) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok((address, listener, client)),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Returns the open descriptors.
+#[allow(unsafe_code, reason = "descriptors by their numbers")]
+pub(crate) fn all() -> Vec<BorrowedFd<'static>> {
+    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let numbers = names.filter_map(|name| name.to_str()?.parse().ok());
+    // SAFETY: the caller asks the kernel about them, to which one that was closed is an error.
+    numbers
+        .map(|number| unsafe { BorrowedFd::borrow_raw(number) })
+        .collect()
+}
+
+/// Closes a socket, whose number then names nothing.
+#[allow(unsafe_code, reason = "a descriptor that nobody uses any more")]
+pub(crate) fn replace(socket: BorrowedFd<'_>) {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let Ok(nothing) = rustix::fs::open("/", flags, Mode::empty()) else {
+        return;
+    };
+    // SAFETY: its owners do not run any more. The number stays theirs.
+    let mut theirs = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(socket.as_raw_fd()) });
+    let _ = rustix::io::dup3(&nothing, &mut theirs, DupFlags::CLOEXEC);
+}

@@ -1,0 +1,100 @@
+//! Hosts: the fibers of each computer in a simulated world. A fiber belongs to the host of the one that
+//! has spawned it.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::num::NonZeroU64;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::{Control, FiberRef, cancel};
+use crate::atomic::lock;
+
+/// The number of the local value that names the host. Those of keys start from one.
+const KEY: usize = 0;
+
+pub(crate) struct Host {
+    number: u32,
+    /// Those that have not ended, by their ids.
+    fibers: Mutex<BTreeMap<NonZeroU64, FiberRef>>,
+    /// `true` once they are not resumed any more.
+    is_halted: AtomicBool,
+}
+
+/// A local value of each fiber of a host.
+struct Member {
+    host: Arc<Host>,
+    fiber: NonZeroU64,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let fiber = lock(&self.host.fibers).remove(&self.fiber);
+        drop(fiber);
+    }
+}
+
+impl Host {
+    pub(crate) fn new(number: u32) -> Host {
+        Host {
+            number,
+            fibers: Mutex::default(),
+            is_halted: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Makes the host that of a fiber, which calls this or has not started. All are on one worker.
+    pub(crate) fn admit(self: &Arc<Host>, fiber: &FiberRef) {
+        let member = Member {
+            host: Arc::clone(self),
+            fiber: fiber.control().id(),
+        };
+        lock(&self.fibers).insert(member.fiber, fiber.clone());
+        fiber.control().locals_or_new().set(KEY, Rc::new(member));
+    }
+
+    /// Cancels the fibers.
+    pub(crate) fn cancel(&self) {
+        let fibers: Vec<_> = lock(&self.fibers).values().cloned().collect();
+        fibers.iter().for_each(cancel);
+    }
+
+    /// Stops the fibers where they are, forever.
+    pub(crate) fn halt(&self) {
+        // Relaxed: the only worker runs the caller.
+        self.is_halted.store(true, Ordering::Relaxed);
+        let fibers = mem::take(&mut *lock(&self.fibers));
+        drop(fibers);
+    }
+
+    /// Returns `true` if no fiber is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.fibers).is_empty()
+    }
+}
+
+/// Returns the host of a fiber, which calls this.
+pub(crate) fn of(fiber: &Control) -> Option<Arc<Host>> {
+    member(fiber).map(|member| Arc::clone(&member.host))
+}
+
+fn member(fiber: &Control) -> Option<Rc<Member>> {
+    fiber.locals()?.get(KEY).ok()?
+}
+
+/// Returns `true` if a fiber, which is ready, is not to be resumed any more.
+pub(crate) fn is_halted(fiber: &Control) -> bool {
+    member(fiber).is_some_and(|member| member.host.is_halted.load(Ordering::Relaxed))
+}
+
+/// Removes a fiber from its host that has not started, and will not.
+pub(crate) fn withdraw(fiber: &Control) {
+    if let Some(locals) = fiber.locals() {
+        locals.close();
+    }
+}

@@ -1,0 +1,60 @@
+//! What a simulated world does instead of the kernel.
+
+use std::any::Any;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+/// A network and disks between the fibers of a runtime with virtual time. See the example of
+/// [`enter`](crate::interposition::enter).
+#[doc(hidden)]
+pub trait World: Any + Send + Sync {
+    /// Sends bytes to the peer of a socket, or to this address. Returns `None` if the kernel has to do it,
+    /// and `WouldBlock` if they have to wait for others.
+    fn send(
+        &self,
+        socket: RawFd,
+        buffers: &[IoSlice<'_>],
+        to: Option<SocketAddr>,
+    ) -> Option<io::Result<usize>>;
+
+    /// Waits until a send on this socket may succeed that had to wait. Returns `false` if none has to.
+    fn await_room(&self, socket: RawFd) -> bool;
+
+    /// Prepares a socket to be connected to an address, which may take time, at most `limit`. Returns the
+    /// address to connect to.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` if the address cannot be reached.
+    fn connect(
+        &self,
+        socket: RawFd,
+        to: SocketAddr,
+        limit: Option<Duration>,
+    ) -> io::Result<SocketAddr>;
+
+    /// Returns the address of the caller's host that stands for this one.
+    fn local(&self, address: SocketAddr) -> SocketAddr;
+
+    /// Notes that so many bytes are about to be written to a file, at its position if there is no offset.
+    ///
+    /// # Errors
+    ///
+    /// Those of a disk that fails.
+    fn write(&self, file: RawFd, offset: Option<u64>, length: usize) -> io::Result<()>;
+
+    /// Notes that a file is about to be synced.
+    ///
+    /// # Errors
+    ///
+    /// Those of a disk that fails.
+    fn sync(&self, file: RawFd) -> io::Result<()>;
+
+    /// Returns the time until the next event.
+    fn next(&self) -> Option<Duration>;
+
+    /// Does what is due. Returns `true` if there was anything.
+    fn act(&self) -> bool;
+}
