@@ -287,7 +287,15 @@ impl Lister {
         });
         let device = status.filter(|_| self.one_file_system);
         let device = device.map(|status| status.st_dev);
-        let is_plain = directory.is_plain && !filter::has_rules(dir);
+        let entries = Entries::read(dir, kept.is_some());
+        if let Some(error) = &entries.error {
+            let path = directory.path.display();
+            part.errors.push(format!("{path}: {error}"));
+        }
+        // The first part has been looked at for all of them.
+        let is_plain = directory.is_plain
+            && (directory.opened.is_some()
+                || !filter::has_rules(&directory.path, |name| entries.may_contain(dir, name)));
         let parent = ListedDirectory {
             is_plain,
             folder,
@@ -296,40 +304,18 @@ impl Lister {
             device,
         };
         let (_, errors) = root.filter.with(is_plain, |is_searched| {
-            let mut buffer = Vec::with_capacity(BUFFER_BYTES);
-            let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
             // With a separator at its end, and as the user wrote it.
             let mut path = directory.path.join("").into_os_string().into_vec();
             let prefix = path.len();
-            let mut count = 0;
-            while let Some(entry) = entries.next() {
-                let entry = match entry {
-                    Ok(entry) => entry,
-                    Err(error) => {
-                        let path = directory.path.display();
-                        return part
-                            .errors
-                            .push(format!("{path}: {}", io::Error::from(error)));
-                    }
-                };
-                count += 1;
-                let listed = Listed {
-                    name: entry.file_name(),
-                    kind: entry.file_type(),
-                    inode: entry.ino(),
-                };
+            for listed in entries.iter() {
                 path.truncate(prefix);
                 path.extend_from_slice(listed.name.to_bytes());
                 let path = Path::new(OsStr::from_bytes(&path));
-                if !matches!(listed.name.to_bytes(), b"." | b"..") {
-                    self.add(listed, &parent, path, is_searched, &mut part);
-                }
-                if kept.is_some() && count >= PART_ENTRIES && entries.is_buffer_empty() {
-                    part.rest = Some(directory.rest(is_plain, &opened));
-                    return;
-                }
+                self.add(listed, &parent, path, is_searched, &mut part);
             }
         });
+        let has_rest = !entries.is_end && entries.error.is_none();
+        part.rest = has_rest.then(|| directory.rest(is_plain, &opened));
         part.ignore_errors = errors;
         // Neighbours on the disk, usually. The order of a hashed directory is random.
         part.files.sort_unstable_by_key(|file| file.inode);
@@ -427,6 +413,68 @@ struct ListedDirectory<'a> {
     above: Option<Arc<Above>>,
     /// The device of the directory, unless those on others are searched, too.
     device: Option<u64>,
+}
+
+/// The entries of a part of a directory, apart from itself and the one above.
+#[derive(Default)]
+struct Entries {
+    /// The names, each with a NUL byte.
+    names: Vec<u8>,
+    /// Where a name begins, the type, and the inode.
+    listed: Vec<(usize, FileType, u64)>,
+    /// `true` if the directory has no further ones.
+    is_end: bool,
+    /// Why the further ones could not be read.
+    error: Option<io::Error>,
+}
+
+impl Entries {
+    /// Reads entries, all of them unless the rest can be read later.
+    fn read(dir: &Dir, in_parts: bool) -> Entries {
+        let mut part = Entries::default();
+        let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+        let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
+        let mut count = 0;
+        while let Some(entry) = entries.next() {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    part.error = Some(error.into());
+                    return part;
+                }
+            };
+            let name = entry.file_name().to_bytes_with_nul();
+            if !matches!(name, b".\0" | b"..\0") {
+                let start = part.names.len();
+                part.listed.push((start, entry.file_type(), entry.ino()));
+                part.names.extend_from_slice(name);
+            }
+            count += 1;
+            if in_parts && count >= PART_ENTRIES && entries.is_buffer_empty() {
+                return part;
+            }
+        }
+        part.is_end = true;
+        part
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Listed<'_>> {
+        self.listed.iter().map(|&(start, kind, inode)| Listed {
+            name: CStr::from_bytes_until_nul(&self.names[start..]).expect("it ends with one"),
+            kind,
+            inode,
+        })
+    }
+
+    /// Returns `false` if the directory, of which this is the first part, has no entry of this name.
+    fn may_contain(&self, dir: &Dir, name: &str) -> bool {
+        if self.is_end {
+            let mut names = self.iter().map(|listed| listed.name.to_bytes());
+            names.any(|listed| listed == name.as_bytes())
+        } else {
+            filter::may_exist(dir, name)
+        }
+    }
 }
 
 /// An entry of a directory as it is listed.

@@ -2,13 +2,15 @@
 //!
 //! Looking for ignore files takes seven system calls for each directory, which resolve its path
 //! each time. So it is left out for *plain* directories: those that no ignore file can have a rule
-//! for, as neither they nor the directories above have one.
+//! for, as neither they nor the directories above have one, apart from `.gitignore` outside a
+//! repository.
 
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use ignore::gitignore::GitignoreBuilder;
 use ignore::{IncrementalIgnore, WalkBuilder};
 use rustix::fs::{AtFlags, CWD, statat};
 use rustix::io::Errno;
@@ -16,9 +18,10 @@ use rustix::path::Arg;
 
 use crate::plan::Selection;
 
-/// Entries of a directory that may have rules, or make those of git hold. A file of git has none
-/// outside a repository, but errors in it are reported.
-const WITH_RULES: [&str; 5] = [".git", ".jj", ".gitignore", ".ignore", ".rgignore"];
+/// Entries of a directory that have rules, or make those of git hold.
+const WITH_RULES: [&str; 4] = [".git", ".jj", ".ignore", ".rgignore"];
+/// An entry that has no rules outside a repository, but errors in it are reported.
+const OF_GIT: &str = ".gitignore";
 
 /// The selection for one of the paths that the user names. A matcher collects the ignore files of
 /// the directories it has seen and serves one caller at a time, so there are as many as callers.
@@ -105,9 +108,16 @@ impl Filter {
     }
 }
 
-/// Returns `true` if a directory may have rules for what it contains.
-pub(crate) fn has_rules(directory: impl AsFd) -> bool {
-    WITH_RULES.iter().any(|name| may_exist(&directory, *name))
+/// Returns `true` if a directory outside a repository may have rules for what it contains.
+/// `contains` tells which entries it may have.
+pub(crate) fn has_rules(directory: &Path, mut contains: impl FnMut(&str) -> bool) -> bool {
+    WITH_RULES.iter().any(|name| contains(name))
+        || contains(OF_GIT) && has_errors(&directory.join(OF_GIT))
+}
+
+/// Returns `true` if an ignore file cannot be read, or has a wrong glob.
+fn has_errors(file: &Path) -> bool {
+    GitignoreBuilder::new("").add(file).is_some()
 }
 
 /// Returns `true` if no directory above the path may have rules.
@@ -116,16 +126,12 @@ fn is_plain_place(path: &Path) -> bool {
         // Nothing is found there.
         return true;
     };
-    let has_rules = |place: &Path| {
-        WITH_RULES
-            .iter()
-            .any(|name| may_exist(CWD, place.join(name)))
-    };
+    let has_rules = |place: &Path| has_rules(place, |name| may_exist(CWD, place.join(name)));
     !path.ancestors().skip(1).any(has_rules)
 }
 
 /// Returns `false` if the directory has no entry at this path.
-fn may_exist(directory: impl AsFd, path: impl Arg) -> bool {
+pub(crate) fn may_exist(directory: impl AsFd, path: impl Arg) -> bool {
     statat(directory, path, AtFlags::SYMLINK_NOFOLLOW).err() != Some(Errno::NOENT)
 }
 

@@ -154,9 +154,9 @@ impl<'a> Search<'a> {
     }
 
     /// Lists a part of a directory, and reports what cannot be read of it.
-    pub(crate) fn list(&self, mut directory: Directory) -> Part {
-        let opened = match directory.opened.take() {
-            Some(opened) => Ok(opened),
+    pub(crate) fn list(&self, directory: Directory) -> Part {
+        let opened = match &directory.opened {
+            Some(opened) => Ok(Arc::clone(opened)),
             None => self.patiently(|| self.lister.open(&directory)),
         };
         let part = match opened {

@@ -84,6 +84,32 @@ fn ignore_files_hold_beneath_directories_without_any() {
 }
 
 #[test]
+fn a_file_of_git_holds_only_in_a_repository_but_its_errors_are_reported() {
+    let files = site(&[
+        ("a/.gitignore", "x\n"),
+        ("a/x", "two\n"),
+        ("a/b/.git/head", ""),
+        ("a/b/.gitignore", "y\n"),
+        ("a/b/x", "two\n"),
+        ("a/b/y", "two\n"),
+        ("c/.gitignore", "{\n"),
+        ("c/x", "two\n"),
+    ]);
+    let arguments = ["--sort=path", "-l", "two", "a"];
+    assert_prints(&arguments, files.path(), "a/b/x\na/x\n", "", 0);
+    let arguments = ["--sort=path", "-l", "--no-require-git", "two", "a"];
+    assert_prints(&arguments, files.path(), "", "", 1);
+    let message = "uthread: c/.gitignore: line 1: error parsing glob '{': unclosed alternate group; \
+                   missing '}' (maybe escape '{' with '[{]'?)\n";
+    assert_prints(&["-l", "two", "c"], files.path(), "c/x\n", message, 0);
+    // A part of a directory is listed at a time, and the file may be in a later one.
+    for number in 0..2000 {
+        fs::write(files.path().join(format!("c/{number}")), "").unwrap();
+    }
+    assert_prints(&["-l", "two", "c"], files.path(), "c/x\n", message, 0);
+}
+
+#[test]
 fn a_path_may_be_longer_than_the_kernel_resolves() {
     let files = site(&[("top", "two\n")]);
     let name = "n".repeat(200);
