@@ -1,10 +1,10 @@
-//! Listing directories, a part at a time.
+//! Listing directories.
 //!
 //! A directory in memory is listed on the worker, as a thread pool would take longer to be reached
 //! than the list. While the last lists had to wait for a disk, the next ones go to the pool, so
 //! that the worker and its files in flight go on.
 
-use std::ffi::{CStr, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use uthread::fs::Dir;
 
 use crate::descriptors::{Descriptors, DirectoryPermit};
+use crate::entries::{Entries, Listed};
 use crate::filter::{self, Filter};
 use crate::plan::Selection;
 
@@ -24,10 +25,6 @@ const WAIT_MIN: Duration = Duration::from_micros(200);
 /// Number of such lists in a row that are due to a disk: a single one may as well have been
 /// preempted.
 const WAITS_MIN: u32 = 3;
-/// A part ends after so many entries, which bounds what is held for a directory of a million files.
-const PART_ENTRIES: usize = 1000;
-/// The buffer for entries, as large as that of the C library.
-const BUFFER_BYTES: usize = 32 * 1024;
 
 /// One of the paths that the user names.
 pub(crate) struct Root {
@@ -413,75 +410,6 @@ struct ListedDirectory<'a> {
     above: Option<Arc<Above>>,
     /// The device of the directory, unless those on others are searched, too.
     device: Option<u64>,
-}
-
-/// The entries of a part of a directory, apart from itself and the one above.
-#[derive(Default)]
-struct Entries {
-    /// The names, each with a NUL byte.
-    names: Vec<u8>,
-    /// Where a name begins, the type, and the inode.
-    listed: Vec<(usize, FileType, u64)>,
-    /// `true` if the directory has no further ones.
-    is_end: bool,
-    /// Why the further ones could not be read.
-    error: Option<io::Error>,
-}
-
-impl Entries {
-    /// Reads entries, all of them unless the rest can be read later.
-    fn read(dir: &Dir, in_parts: bool) -> Entries {
-        let mut part = Entries::default();
-        let mut buffer = Vec::with_capacity(BUFFER_BYTES);
-        let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
-        let mut count = 0;
-        while let Some(entry) = entries.next() {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => {
-                    part.error = Some(error.into());
-                    return part;
-                }
-            };
-            let name = entry.file_name().to_bytes_with_nul();
-            if !matches!(name, b".\0" | b"..\0") {
-                let start = part.names.len();
-                part.listed.push((start, entry.file_type(), entry.ino()));
-                part.names.extend_from_slice(name);
-            }
-            count += 1;
-            if in_parts && count >= PART_ENTRIES && entries.is_buffer_empty() {
-                return part;
-            }
-        }
-        part.is_end = true;
-        part
-    }
-
-    fn iter(&self) -> impl Iterator<Item = Listed<'_>> {
-        self.listed.iter().map(|&(start, kind, inode)| Listed {
-            name: CStr::from_bytes_until_nul(&self.names[start..]).expect("it ends with one"),
-            kind,
-            inode,
-        })
-    }
-
-    /// Returns `false` if the directory, of which this is the first part, has no entry of this name.
-    fn may_contain(&self, dir: &Dir, name: &str) -> bool {
-        if self.is_end {
-            let mut names = self.iter().map(|listed| listed.name.to_bytes());
-            names.any(|listed| listed == name.as_bytes())
-        } else {
-            filter::may_exist(dir, name)
-        }
-    }
-}
-
-/// An entry of a directory as it is listed.
-struct Listed<'a> {
-    name: &'a CStr,
-    kind: FileType,
-    inode: u64,
 }
 
 impl Above {

@@ -24,6 +24,7 @@ mod batch;
 mod contents;
 mod descriptors;
 mod directory;
+mod entries;
 mod filter;
 mod idleness;
 mod parts;
