@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use uthread::interposition::World as _;
 
 use crate::real::real;
-use crate::world::{Shared, resolve};
+use crate::world::{Shared, note_close, resolve};
 
 /// Does what `bind(2)` does.
 ///
@@ -59,8 +59,9 @@ unsafe extern "C" fn bind(
 #[allow(unsafe_code, reason = "a function of the C library")]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close(fd: c_int) -> c_int {
-    if let Some(world) = Shared::current() {
-        world.end_stream(fd, true);
+    match Shared::current() {
+        Some(world) => _ = world.end_stream(fd, true),
+        None => note_close(),
     }
     // SAFETY: the contract of the call is the caller's.
     (unsafe { libc::syscall(libc::SYS_close, fd) }) as c_int

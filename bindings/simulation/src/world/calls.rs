@@ -2,24 +2,22 @@
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use uthread::interposition::{self, World as _};
 use uthread::sync::mpsc;
 
-use super::network::{Key, Sent};
-use super::{Nowhere, Shared, disk, now, sockets};
+use super::network::Sent;
+use super::{CLOSED_ELSEWHERE, Connected, Nowhere, Shared, disk, now, sockets};
 
 /// How long TCP tries to connect.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(127);
 
 /// How long a caller waits before it looks again whether it can go on: at first, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
-
-/// A connection between two hosts.
-type Connected = (Key, (u32, u32));
 
 impl interposition::World for Shared {
     fn send(
@@ -29,11 +27,9 @@ impl interposition::World for Shared {
         to: Option<SocketAddr>,
     ) -> Option<io::Result<usize>> {
         let socket = borrow(socket);
-        let local = sockets::local(socket)?;
-        if !sockets::is_stream(socket) {
-            return self.send_datagram(socket, local, buffers, to);
-        }
-        let (key, pair) = self.connected(socket)?;
+        let Some((key, pair)) = self.connected(socket) else {
+            return self.send_datagram(socket, buffers, to);
+        };
         let mut state = self.state();
         if state.is_down(pair.0) || state.is_down(pair.1) {
             return Some(Ok(length(buffers)));
@@ -174,6 +170,23 @@ impl interposition::World for Shared {
 impl Shared {
     /// Returns the connection of a socket, if it is between two hosts.
     fn connected(&self, socket: BorrowedFd<'_>) -> Option<Connected> {
+        // Otherwise the world itself closes a descriptor, which is unknown.
+        let mut state = self.state.try_lock().ok()?;
+        let closed = CLOSED_ELSEWHERE.load(Ordering::Relaxed);
+        if state.sockets.closed_elsewhere != closed {
+            state.sockets.known.clear();
+            state.sockets.closed_elsewhere = closed;
+        }
+        let number = socket.as_raw_fd();
+        if let Some(connected) = state.sockets.known.get(&number) {
+            return Some(*connected);
+        }
+        let connected = self.look_up(socket)?;
+        state.sockets.known.insert(number, connected);
+        Some(connected)
+    }
+
+    fn look_up(&self, socket: BorrowedFd<'_>) -> Option<Connected> {
         let local = sockets::local(socket)?;
         let from = self.subnet.host(local)?;
         let peer = sockets::peer(socket)?;
@@ -184,10 +197,13 @@ impl Shared {
     fn send_datagram(
         &self,
         socket: BorrowedFd<'_>,
-        mut local: SocketAddr,
         buffers: &[IoSlice<'_>],
         to: Option<SocketAddr>,
     ) -> Option<io::Result<usize>> {
+        let mut local = sockets::local(socket)?;
+        if sockets::is_stream(socket) {
+            return None;
+        }
         let to = self.local(to.or_else(|| sockets::peer(socket))?);
         if let Some(host) = interposition::host()
             && local.port() == 0
@@ -231,10 +247,10 @@ impl Shared {
         let Some((key, pair)) = self.connected(socket) else {
             return false;
         };
-        // Otherwise the world itself closes a descriptor.
-        let Ok(mut state) = self.state.try_lock() else {
-            return false;
-        };
+        let mut state = self.state();
+        if is_close {
+            state.sockets.known.remove(&socket.as_raw_fd());
+        }
         if state.is_down(pair.0) {
             if let Ok(left) = rustix::io::fcntl_dupfd_cloexec(socket, 0) {
                 state.keep(pair.0, left);
@@ -256,6 +272,7 @@ impl Shared {
             {
                 self.state().keep(number, left);
             }
+            self.state().sockets.known.remove(&socket.as_raw_fd());
             sockets::replace(socket);
         }
     }

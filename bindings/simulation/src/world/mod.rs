@@ -23,13 +23,14 @@ mod subnet;
 mod trace;
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,7 +41,8 @@ pub use self::selection::Links;
 
 use self::disk::Disk;
 use self::host::Machine;
-use self::network::Network;
+use self::links::Pair;
+use self::network::{Key, Network};
 use self::subnet::Subnet;
 use self::trace::Trace;
 
@@ -145,6 +147,8 @@ struct State {
     network: Network,
     resolver: Resolver,
     trace: Trace,
+    /// The connections of descriptors.
+    sockets: Sockets,
     nowhere: Option<Nowhere>,
 }
 
@@ -153,6 +157,20 @@ struct Resolver {
     latency: Range<Duration>,
     fails: bool,
 }
+
+/// The connections between hosts that descriptors are known to be of, until one is closed.
+#[derive(Debug, Default)]
+struct Sockets {
+    known: BTreeMap<RawFd, Connected>,
+    /// The number of descriptors that threads outside of any world had closed.
+    closed_elsewhere: usize,
+}
+
+/// The addresses of a connection, and its hosts.
+type Connected = (Key, Pair);
+
+/// The number of descriptors that threads outside of any world have closed since there was one.
+static CLOSED_ELSEWHERE: AtomicUsize = AtomicUsize::new(0);
 
 /// A listener that takes no connection, and its address.
 struct Nowhere {
@@ -350,6 +368,12 @@ impl State {
     }
 }
 
+/// Notes that a thread outside of any world closes a descriptor.
+pub(crate) fn note_close() {
+    // Relaxed: whoever gets the number of the descriptor later is told of it by the kernel.
+    CLOSED_ELSEWHERE.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Returns the time of the world.
 fn now() -> Duration {
     interposition::time(libc::CLOCK_MONOTONIC).unwrap_or_default()
@@ -374,7 +398,9 @@ impl Drop for World {
             let hosts = (1..=count).map(|number| Host::new(&self.shared, number));
             hosts.map(|host| host.end()).collect::<Vec<_>>()
         });
-        // It may hold what a crash of the process would leave as well.
+        let network = std::mem::take(&mut self.shared.state().network);
+        drop(network);
+        // Of no use if it fails.
         let _ = fs::remove_dir_all(&self.shared.directory);
         if std::thread::panicking() {
             let text = self.shared.state().trace.text(EVENTS_SHOWN);

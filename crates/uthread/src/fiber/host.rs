@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::{Control, FiberRef, cancel};
+use super::{Control, FiberRef, cancel, end_wait};
 use crate::atomic::lock;
 
 /// The number of the local value that names the host. Those of keys start from one.
@@ -18,6 +18,8 @@ pub(crate) struct Host {
     number: u32,
     /// Those that have not ended, by their ids.
     fibers: Mutex<BTreeMap<NonZeroU64, FiberRef>>,
+    /// `true` once they were cancelled.
+    is_ending: AtomicBool,
     /// `true` once they are not resumed any more.
     is_halted: AtomicBool,
 }
@@ -40,6 +42,7 @@ impl Host {
         Host {
             number,
             fibers: Mutex::default(),
+            is_ending: AtomicBool::new(false),
             is_halted: AtomicBool::new(false),
         }
     }
@@ -60,6 +63,8 @@ impl Host {
 
     /// Cancels the fibers.
     pub(crate) fn cancel(&self) {
+        // Relaxed: the only worker runs the caller.
+        self.is_ending.store(true, Ordering::Relaxed);
         let fibers: Vec<_> = lock(&self.fibers).values().cloned().collect();
         fibers.iter().for_each(cancel);
     }
@@ -69,7 +74,8 @@ impl Host {
         // Relaxed: the only worker runs the caller.
         self.is_halted.store(true, Ordering::Relaxed);
         let fibers = mem::take(&mut *lock(&self.fibers));
-        drop(fibers);
+        // They wait for nothing any more, not even in a shield.
+        fibers.values().for_each(end_wait);
     }
 
     /// Returns `true` if no fiber is left.
@@ -87,7 +93,12 @@ fn member(fiber: &Control) -> Option<Rc<Member>> {
     fiber.locals()?.get(KEY).ok()?
 }
 
-/// Returns `true` if a fiber, which is ready, is not to be resumed any more.
+/// Returns `true` if the host of a fiber, which calls this, ends: its panics are of no interest.
+pub(crate) fn is_ending(fiber: &Control) -> bool {
+    member(fiber).is_some_and(|member| member.host.is_ending.load(Ordering::Relaxed))
+}
+
+/// Returns `true` if a fiber, which has left its stack, is not to be resumed any more.
 pub(crate) fn is_halted(fiber: &Control) -> bool {
     member(fiber).is_some_and(|member| member.host.is_halted.load(Ordering::Relaxed))
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::driver::native::standard_error;
-use crate::fiber::Control;
+use crate::fiber::{Control, host};
 use crate::sched::caller::{self, panics};
 use crate::sched::monitor::hooks::RunningHook;
 use crate::stack::panic_frames;
@@ -39,6 +39,9 @@ pub(super) fn install() {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             panics::record_panic();
+            if caller::with_control(host::is_ending) == Some(true) {
+                return;
+            }
             let _running = RunningHook::begin();
             caller::with_control(name);
             previous(panic);

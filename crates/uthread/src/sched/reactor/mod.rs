@@ -24,7 +24,7 @@ use self::driver_cell::DriverCell;
 use self::operations::{CompletionSink, Operations, Woken};
 use self::timers::Timers;
 use crate::driver::{Completion, Token};
-use crate::fiber::{Control, FiberRef, Started, end_park};
+use crate::fiber::{Control, FiberRef, Started, end_park, host};
 use crate::op::Awaited;
 
 /// Maximum number of completions collected at once: several batches of fibers, so that a flood of
@@ -233,7 +233,8 @@ impl Reactor {
     /// Returns `true` if the fiber waits for an operation here and may not wait any more.
     pub(crate) fn may_interrupt(&mut self, fiber: &Control) -> bool {
         // In this order: a running fiber may change its limits.
-        self.operations.token_of(fiber).is_some() && fiber.limits.is_cancelled(false)
+        self.operations.token_of(fiber).is_some()
+            && (fiber.limits.is_cancelled(false) || host::is_halted(fiber))
     }
 
     /// Marks the operation of a fiber as late, if it has one here and may not wait any more.
