@@ -10,7 +10,7 @@
 //!   close, shutdown: the end of the stream travels as well
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -37,8 +37,8 @@ pub(super) struct Network {
     events: BTreeMap<(Duration, u64), Event>,
     /// The number of the next event.
     next: u64,
-    /// The connections whose receivers have no room.
-    blocked: BTreeSet<Key>,
+    /// The connections whose receivers have no room, by their numbers.
+    blocked: BTreeMap<u64, Key>,
 }
 
 #[derive(Debug)]
@@ -59,6 +59,8 @@ struct Datagram {
 /// closes its descriptor.
 #[derive(Debug)]
 struct Connection {
+    /// By this number connections take their turns, as the kernel chooses their ports.
+    number: u64,
     pair: Pair,
     /// A duplicate of the sender's. As long as it is open, the kernel does not end the stream.
     socket: OwnedFd,
@@ -163,6 +165,7 @@ impl Network {
         let connection = match self.connections.entry(key) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => entry.insert(Connection {
+                number: self.next,
                 pair,
                 socket: rustix::io::fcntl_dupfd_cloexec(socket, 0)?,
                 segments: VecDeque::new(),
@@ -223,7 +226,7 @@ impl Network {
     /// Passes on what is due. Returns `true` if there was anything.
     pub(super) fn act(&mut self, now: Duration) -> bool {
         let mut has_acted = false;
-        for key in std::mem::take(&mut self.blocked) {
+        for key in std::mem::take(&mut self.blocked).into_values() {
             has_acted |= self.pass(now, key);
         }
         while self.next().is_some_and(|due| due <= now) {
@@ -263,7 +266,7 @@ impl Network {
                         connection.segments.pop_front();
                         has_passed = true;
                     } else {
-                        self.blocked.insert(key);
+                        self.blocked.insert(connection.number, key);
                         return has_passed;
                     }
                 }
@@ -283,7 +286,9 @@ impl Network {
 
     /// Lets go on what has waited for these links to be healed.
     pub(super) fn resume(&mut self, now: Duration) {
-        let due = self.connections.iter().map(|(key, connection)| {
+        let mut present: Vec<_> = self.connections.iter().collect();
+        present.sort_unstable_by_key(|(_, connection)| connection.number);
+        let due = present.into_iter().map(|(key, connection)| {
             let link = self.links.get(connection.pair);
             (now + chance::time(&link.latency), *key)
         });

@@ -499,8 +499,7 @@ fn a_crash_stops_what_does_not_end() {
     });
 }
 
-/// Runs three hosts that send each other messages over bad links, one of which crashes. Returns what has
-/// happened.
+/// Runs hosts that send each other messages over bad links, one of which crashes. Returns what has happened.
 fn trace(seed: u64) -> String {
     let builder = uthread_simulation::seeded(Runtime::builder(), seed);
     builder.build().unwrap().run(|| {
@@ -509,18 +508,22 @@ fn trace(seed: u64) -> String {
         world.links().set_loss(0.05);
         let server = world.host("server", echo);
         let answers = Arc::new(std::sync::Mutex::new(Vec::new()));
-        for name in ["a", "b"] {
+        for name in ["a", "b", "c", "d"] {
             let answers = Arc::clone(&answers);
             world.host(name, move || {
-                for _ in 0..20 {
+                for _ in 0..50 {
                     let taken = connect(Some(SECOND)).and_then(|stream| ask(&stream));
                     let text = format!("{name} {:?}", taken.map_err(|error| error.kind()));
                     answers.lock().unwrap().push(text);
-                    uthread::sleep(100 * MS);
+                    uthread::sleep(10 * MS);
                 }
                 Ok(())
             });
         }
+        uthread::sleep(SECOND);
+        world.links().cut();
+        uthread::sleep(SECOND / 2);
+        world.links().heal();
         uthread::sleep(SECOND);
         server.crash();
         uthread::sleep(SECOND);
