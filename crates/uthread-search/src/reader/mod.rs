@@ -36,6 +36,8 @@ const DELAY_MAX: Duration = Duration::from_millis(50);
 /// Number of times that a reader's worker was idle, beyond those that it was not, after which there
 /// is another reader. A single time may be due to another process on the CPU.
 const WAITS_MIN: u32 = 4;
+/// Files that take longer may not have been in memory: from there a few take some 50 us.
+const SLOW_MIN: Duration = Duration::from_micros(200);
 
 /// Queues a file, or starts a reader of its own for a pipe: one of the others would search no other
 /// file until the pipe ends.
@@ -125,6 +127,9 @@ struct Reader<'a> {
     /// Number of times that the worker was idle while the reader had files, less those that it was
     /// not.
     waits: u32,
+    /// `true` if the last files may not have been in memory. Only then the CPU time is looked at,
+    /// which takes a twentieth of the time of a search in memory.
+    is_slow: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -146,6 +151,7 @@ impl<'a> Reader<'a> {
             printed_at: Instant::now(),
             since: SystemTime::UNIX_EPOCH,
             waits: 0,
+            is_slow: true,
         }
     }
 
@@ -196,7 +202,8 @@ impl<'a> Reader<'a> {
     fn files(&mut self, scope: &'a Scope<'a, '_>, mut tasks: Vec<Task>) {
         let search = self.search;
         self.since = SystemTime::now();
-        let begin = Times::now();
+        let begin = Instant::now();
+        let times = self.is_slow.then(Times::now);
         let reads = search.plan.mode != Mode::Path && search.plan.programs.is_none();
         if reads && search.is_cold.load(Ordering::Relaxed) {
             self.read_batch(&mut tasks);
@@ -207,7 +214,8 @@ impl<'a> Reader<'a> {
                 return;
             }
         }
-        self.waits = if begin.was_idle() {
+        self.is_slow = begin.elapsed() > SLOW_MIN;
+        self.waits = if times.is_some_and(|times| times.was_idle()) {
             self.waits + 1
         } else {
             self.waits.saturating_sub(1)
