@@ -83,7 +83,8 @@
 //! # Hosts, networks and disks
 //!
 //! A [`World`] has hosts, each of which runs a program as it is: with a name, an address, a disk and a clock. The
-//! test crashes and restarts them, cuts the links between them, and lets messages be late or lost.
+//! test crashes and restarts them, cuts the links between them, and lets messages be late or lost. [`first_test`]
+//! is a chapter to follow, from an empty project to a bug found.
 //!
 //! A [`Link`] is between a client and a server, with a latency, a rate, and faults: it can be cut in one
 //! direction or both, healed, and reset. The time that it takes is virtual.
@@ -97,6 +98,7 @@
 mod clocks;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod descriptors;
+pub mod first_test;
 mod link;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod random;

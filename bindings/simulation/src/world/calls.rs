@@ -11,7 +11,8 @@ use uthread::interposition::{self, World as _};
 use uthread::sync::mpsc;
 
 use super::network::Sent;
-use super::{CLOSED_ELSEWHERE, Connected, Nowhere, Shared, disk, now, sockets};
+use super::trace::Event;
+use super::{CLOSED_ELSEWHERE, Connected, Nowhere, Shared, State, disk, now, sockets};
 
 /// How long TCP tries to connect.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(127);
@@ -37,7 +38,10 @@ impl interposition::World for Shared {
         let bytes = |room| gather(buffers, room);
         match state.network.send(now(), (key, pair), socket, bytes) {
             Sent::AtOnce => None,
-            Sent::Taken(count) => Some(Ok(count)),
+            Sent::Taken(count) => {
+                state.trace.add(now(), Event::Sent(pair, count));
+                Some(Ok(count))
+            }
             Sent::Full => Some(Err(Errno::AGAIN.into())),
         }
     }
@@ -163,7 +167,9 @@ impl interposition::World for Shared {
     }
 
     fn act(&self) -> bool {
-        self.state().network.act(now())
+        let mut state = self.state();
+        let State { network, trace, .. } = &mut *state;
+        network.act(now(), trace)
     }
 }
 
@@ -223,8 +229,14 @@ impl Shared {
         }
         let bytes = || gather(buffers, usize::MAX);
         let network = &mut state.network;
-        let taken = network.send_datagram(now(), (from, peer), socket, (to, bytes));
-        taken.then(|| Ok(length(buffers)))
+        let pair = (from, peer);
+        let event = match network.send_datagram(now(), pair, socket, (to, bytes)) {
+            Sent::AtOnce | Sent::Full => return None,
+            Sent::Taken(0) => Event::Lost(pair, length(buffers)),
+            Sent::Taken(count) => Event::Sent(pair, count),
+        };
+        state.trace.add(now(), event);
+        Some(Ok(length(buffers)))
     }
 
     /// Returns the address of a listener to which a connection is never made, as its queue is full.
@@ -257,7 +269,11 @@ impl Shared {
             }
             return true;
         }
-        state.network.end(now(), (key, pair), socket, is_close)
+        let travels = state.network.end(now(), (key, pair), socket, is_close);
+        if travels {
+            state.trace.add(now(), Event::Ended(pair));
+        }
+        travels
     }
 
     /// Closes the sockets of a host whose fibers will not do it.

@@ -6,11 +6,11 @@
 //! | [`selection`] | what a test does with links |
 //! | [`calls`] | what the library asks of a world |
 //! | [`network`] | what is on its way between hosts |
+//! | [`trace`] | what has happened |
 //! | [`links`] | how it travels |
 //! | [`sockets`] | what the kernel says of sockets |
 //! | [`subnet`] | addresses |
 //! | [`disk`] | files |
-//! | [`trace`] | what has happened |
 
 mod calls;
 mod disk;
@@ -44,10 +44,10 @@ use self::host::Machine;
 use self::links::Pair;
 use self::network::{Key, Network};
 use self::subnet::Subnet;
-use self::trace::Trace;
+use self::trace::{Event, Trace};
 
 /// Number of events that a failed test prints.
-const EVENTS_SHOWN: usize = 40;
+const EVENTS_SHOWN: usize = 100;
 
 /// Hosts with names and addresses, and a network between them, in a runtime with virtual time.
 ///
@@ -307,7 +307,7 @@ impl World {
     /// It has the last 100,000 events.
     #[must_use]
     pub fn trace(&self) -> String {
-        self.shared.state().trace.text(usize::MAX)
+        self.shared.state().text(usize::MAX)
     }
 }
 
@@ -342,7 +342,7 @@ impl Shared {
     /// Notes what has happened, between these hosts.
     fn note(&self, state: &mut State, event: impl FnOnce(&[Machine]) -> String) {
         let line = event(&state.machines);
-        state.trace.add(now(), line);
+        state.trace.add(now(), Event::Done(line));
     }
 }
 
@@ -350,6 +350,12 @@ impl State {
     fn number(&self, name: &str) -> Option<u32> {
         let at = self.machines.iter().position(|it| &*it.name == name)?;
         Some(at as u32 + 1)
+    }
+
+    /// Returns at most so many of the last events.
+    fn text(&self, lines_max: usize) -> String {
+        let name = |number: u32| &*self.machines[number as usize - 1].name;
+        self.trace.text(lines_max, name)
     }
 
     fn machine(&mut self, number: u32) -> Option<&mut Machine> {
@@ -403,12 +409,12 @@ impl Drop for World {
         // Of no use if it fails.
         let _ = fs::remove_dir_all(&self.shared.directory);
         if std::thread::panicking() {
-            let text = self.shared.state().trace.text(EVENTS_SHOWN);
+            let text = self.shared.state().text(EVENTS_SHOWN);
             eprintln!("the last events of the world:\n{text}");
             return;
         }
         if let Some(failure) = ended.into_iter().flatten().next() {
-            let text = self.shared.state().trace.text(EVENTS_SHOWN);
+            let text = self.shared.state().text(EVENTS_SHOWN);
             panic!("{failure}; the last events of the world:\n{text}");
         }
     }

@@ -20,6 +20,7 @@ use rustix::net::Shutdown;
 
 use super::links::{Links, Pair};
 use super::sockets;
+use super::trace::{self, Trace};
 use crate::chance;
 
 /// Number of bytes that a connection holds in one direction; the sender waits for room. As much as a
@@ -183,26 +184,27 @@ impl Network {
         Ok(())
     }
 
-    /// Takes a datagram, which may be lost. Returns `false` if the kernel has to send it, at once.
+    /// Takes a datagram, unless the kernel has to send it, at once. If it is lost, none of its bytes are taken.
     pub(super) fn send_datagram(
         &mut self,
         now: Duration,
         pair: Pair,
         socket: BorrowedFd<'_>,
         (to, bytes): (SocketAddr, impl FnOnce() -> Vec<u8>),
-    ) -> bool {
+    ) -> Sent {
         let link = self.links.get(pair);
         if link.is_at_once() {
-            return false;
+            return Sent::AtOnce;
         }
         if link.is_cut || chance::happens(link.loss) {
-            return true;
+            return Sent::Taken(0);
         }
         let bytes = bytes();
         let due = now + link.transmission(bytes.len()) + chance::time(&link.latency);
         let Ok(socket) = rustix::io::fcntl_dupfd_cloexec(socket, 0) else {
-            return false;
+            return Sent::AtOnce;
         };
+        let length = bytes.len();
         let datagram = Datagram {
             socket,
             pair,
@@ -210,7 +212,7 @@ impl Network {
             bytes,
         };
         self.schedule(due, Event::Datagram(datagram));
-        true
+        Sent::Taken(length)
     }
 
     fn schedule(&mut self, due: Duration, event: Event) {
@@ -224,31 +226,38 @@ impl Network {
     }
 
     /// Passes on what is due. Returns `true` if there was anything.
-    pub(super) fn act(&mut self, now: Duration) -> bool {
+    pub(super) fn act(&mut self, now: Duration, trace: &mut Trace) -> bool {
         let mut has_acted = false;
         for key in std::mem::take(&mut self.blocked).into_values() {
-            has_acted |= self.pass(now, key);
+            has_acted |= self.pass(now, key, trace);
         }
         while self.next().is_some_and(|due| due <= now) {
             let (_, event) = self.events.pop_first().expect("there is one");
             has_acted = true;
             match event {
-                Event::Segment(key) => _ = self.pass(now, key),
-                Event::Datagram(datagram) => self.pass_datagram(&datagram),
+                Event::Segment(key) => _ = self.pass(now, key, trace),
+                Event::Datagram(datagram) => {
+                    trace.add(now, self.pass_datagram(&datagram));
+                }
             }
         }
         has_acted
     }
 
-    fn pass_datagram(&self, datagram: &Datagram) {
-        if !self.links.get(datagram.pair).is_cut {
-            // What does not fit the receiver's queue is lost.
-            let _ = sockets::send_to(&datagram.socket, &datagram.bytes, datagram.to);
+    fn pass_datagram(&self, datagram: &Datagram) -> trace::Event {
+        let length = datagram.bytes.len();
+        // One that does not fit the receiver's queue is lost.
+        let arrives = !self.links.get(datagram.pair).is_cut
+            && sockets::send_to(&datagram.socket, &datagram.bytes, datagram.to).is_ok();
+        if arrives {
+            trace::Event::Arrived(datagram.pair, length)
+        } else {
+            trace::Event::Lost(datagram.pair, length)
         }
     }
 
     /// Passes on what is due of a connection. Returns `true` if there was anything.
-    fn pass(&mut self, now: Duration, key: Key) -> bool {
+    fn pass(&mut self, now: Duration, key: Key, trace: &mut Trace) -> bool {
         let Some(connection) = self.connections.get_mut(&key) else {
             return false;
         };
@@ -260,6 +269,9 @@ impl Network {
             match segment.content.pass(&connection.socket) {
                 Ok(count) => {
                     connection.bytes -= count;
+                    if count > 0 {
+                        trace.add(now, trace::Event::Arrived(connection.pair, count));
+                    }
                     has_passed |= count > 0;
                     if segment.content.is_passed() {
                         is_over = matches!(segment.content, Content::Close);
