@@ -4,7 +4,7 @@
 //! worker for each file. A thread that opens, reads and closes some files in turn wakes it once.
 
 use std::ffi::c_long;
-use std::io::{self, Read};
+use std::io;
 use std::mem;
 
 use crate::contents;
@@ -21,7 +21,7 @@ pub(crate) fn read(tasks: &mut [Task], buffer: &mut [u8]) -> bool {
         let mut used = 0;
         for task in tasks {
             let entry = match &task.target {
-                Target::Found(entry) if entry.folder.has_whole_reads => entry,
+                Target::Found(entry) if entry.folder.has_whole_reads && !entry.is_link => entry,
                 _ => continue,
             };
             let room = &mut buffer[used..];
@@ -38,8 +38,11 @@ pub(crate) fn read(tasks: &mut [Task], buffer: &mut [u8]) -> bool {
     })
 }
 
+/// Reads once by system calls: a call of the library would wait for the worker that the job has left,
+/// to make requests of its ring.
 fn read_once(entry: &FileEntry, buffer: &mut [u8]) -> io::Result<usize> {
-    contents::open(entry)?.read(buffer)
+    let folder = &entry.folder;
+    folder.with_dir(|dir| contents::read_here(dir, &entry.name, buffer))
 }
 
 /// Returns the number of times that the thread has waited. The time that it takes tells less: other

@@ -80,7 +80,7 @@ pub(crate) fn start(
 }
 
 /// Reads once. If this fails for whatever reason, the file is read in the usual way.
-fn read_here(dir: &Dir, name: &OsStr, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_here(dir: &Dir, name: &OsStr, buffer: &mut [u8]) -> io::Result<usize> {
     // The name may have become that of a link or of a pipe.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = rustix::fs::openat(dir, name, flags, Mode::empty())?;
