@@ -357,7 +357,7 @@ impl Monitor {
             shortest = Duration::ZERO;
             let duration = now.saturating_duration_since(sample.since);
             if !duration.is_zero() {
-                shared.relieve(index, sample.cpu_time);
+                shared.relieve(index, duration, sample.cpu_time);
             }
             if duration >= sample.look_after {
                 sample.look_after = duration + ALONE_TIME;

@@ -14,6 +14,10 @@ use crate::sched::shared::debugger;
 use crate::sched::shared::handover::Moved;
 use crate::sched::shared::{Mail, Shared};
 
+/// How long a fiber with virtual time blocks its thread until it counts as one that waits for another
+/// fiber: longer than a disk or a lock of the kernel takes.
+const WAIT_FOR_FIBERS: Duration = Duration::from_millis(100);
+
 /// Runs a worker, as the main function of the thread on which it was created; then others that are
 /// handed over.
 #[allow(unsafe_code, reason = "a worker that changes its thread")]
@@ -123,9 +127,14 @@ impl Worker {
 }
 
 impl Shared {
-    /// Lets other threads run the fibers that wait for a worker that has not switched for long.
+    /// Lets other threads run the fibers that wait for a worker that has not switched for this time.
     /// `cpu_time` is the CPU time of its thread when that was first seen. Called by the monitor.
-    pub(in crate::sched) fn relieve(&self, index: usize, cpu_time: Option<Duration>) {
+    pub(in crate::sched) fn relieve(
+        &self,
+        index: usize,
+        duration: Duration,
+        cpu_time: Option<Duration>,
+    ) {
         let remote = self.remote(index);
         if remote.has_handed() {
             self.wake_one();
@@ -136,8 +145,8 @@ impl Shared {
                 .load()
                 .is_some_and(|task| task.blocked().is_some())
         };
-        if remote.clock.is_some() && !is_blocked() {
-            // How long a fiber computes must not decide which one runs next.
+        if remote.clock.is_some() && (duration < WAIT_FOR_FIBERS || !is_blocked()) {
+            // How long a fiber computes, or a disk takes, must not decide which one runs next.
             return;
         }
         let others_wait =
