@@ -94,15 +94,9 @@ calls! {
             Err(failed) => failed,
         }, SYS_pwrite64(fd, buffer, length, offset);
     fsync(fd: c_int) -> c_int,
-        |fd| match world::prepare(|world| world.sync(fd)) {
-            Ok(()) => files::uthread_fsync(fd),
-            Err(failed) => failed,
-        }, SYS_fsync(fd);
+        |fd| world::sync(fd).unwrap_or_else(|| files::uthread_fsync(fd)), SYS_fsync(fd);
     fdatasync(fd: c_int) -> c_int,
-        |fd| match world::prepare(|world| world.sync(fd)) {
-            Ok(()) => files::uthread_fdatasync(fd),
-            Err(failed) => failed,
-        }, SYS_fdatasync(fd);
+        |fd| world::sync(fd).unwrap_or_else(|| files::uthread_fdatasync(fd)), SYS_fdatasync(fd);
     recv(fd: c_int, buffer: *mut c_void, length: usize, flags: c_int) -> isize,
         sockets::uthread_recv, SYS_recvfrom(fd, buffer, length, flags, 0, 0);
     recvfrom(fd: c_int, buffer: *mut c_void, length: usize, flags: c_int, address: *mut libc::sockaddr, address_length: *mut libc::socklen_t) -> isize,

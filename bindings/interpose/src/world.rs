@@ -129,6 +129,12 @@ pub(crate) fn prepare(tell: impl FnOnce(&dyn World) -> io::Result<()>) -> Result
     }
 }
 
+/// Syncs a file in the world. Returns `None` if the kernel has to do it.
+pub(crate) fn sync(fd: c_int) -> Option<c_int> {
+    let synced = interposition::world()?.sync(fd)?;
+    Some(returned(synced.map(|()| 0)) as c_int)
+}
+
 fn exists() -> bool {
     interposition::world().is_some()
 }

@@ -126,8 +126,8 @@ static HAS_WORLD: AtomicBool = AtomicBool::new(false);
 ///     fn write(&self, _: i32, _: Option<u64>, _: usize) -> io::Result<()> {
 ///         Ok(())
 ///     }
-///     fn sync(&self, _: i32) -> io::Result<()> {
-///         Ok(())
+///     fn sync(&self, _: i32) -> Option<io::Result<()>> {
+///         None
 ///     }
 ///     fn next(&self) -> Option<Duration> {
 ///         None

@@ -45,12 +45,8 @@ pub trait World: Any + Send + Sync {
     /// Those of a disk that fails.
     fn write(&self, file: RawFd, offset: Option<u64>, length: usize) -> io::Result<()>;
 
-    /// Notes that a file is about to be synced.
-    ///
-    /// # Errors
-    ///
-    /// Those of a disk that fails.
-    fn sync(&self, file: RawFd) -> io::Result<()>;
+    /// Syncs a file. Returns `None` if the kernel has to do it.
+    fn sync(&self, file: RawFd) -> Option<io::Result<()>>;
 
     /// Returns the time until the next event.
     fn next(&self) -> Option<Duration>;

@@ -151,14 +151,9 @@ impl interposition::World for Shared {
         }
     }
 
-    fn sync(&self, file: RawFd) -> io::Result<()> {
-        let Some((status, path)) = disk::regular(borrow(file)) else {
-            return Ok(());
-        };
-        match self.state().disk(&path) {
-            Some(disk) => disk.sync(&status),
-            None => Ok(()),
-        }
+    fn sync(&self, file: RawFd) -> Option<io::Result<()>> {
+        let (status, path) = disk::regular(borrow(file))?;
+        Some(self.state().disk(&path)?.sync(&status))
     }
 
     fn next(&self) -> Option<Duration> {

@@ -106,7 +106,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Notes that a file is about to be synced.
+    /// Keeps what was written to a file. The disk of the machine is not asked, which would take long.
     ///
     /// # Errors
     ///

@@ -214,6 +214,9 @@ pub(crate) fn simulate(world: &dyn World, operation: &Operation<'_>) -> Option<C
             let socket = call.socket.fd.as_raw_fd();
             world.send(socket, call.message.slices(), to)?
         }
+        Operation::File(FileOperation::Sync { file, .. }) => {
+            world.sync(file.fd.as_raw_fd())?.map(|()| 0)
+        }
         Operation::File(operation) => return prepare(world, operation).err().map(Err),
         _ => return None,
     };
@@ -236,8 +239,8 @@ fn prepare(world: &dyn World, operation: &FileOperation<'_>) -> Result<(), Errno
             let length = buffers.iter().map(|buffer| buffer.len()).sum();
             world.write(file.fd.as_raw_fd(), *offset, length)
         }
-        FileOperation::Sync { file, .. } => world.sync(file.fd.as_raw_fd()),
-        FileOperation::Open { .. }
+        FileOperation::Sync { .. }
+        | FileOperation::Open { .. }
         | FileOperation::Read { .. }
         | FileOperation::ReadVectored { .. } => Ok(()),
     };
