@@ -1,11 +1,10 @@
-//! A client: it repeats a request until the leader has answered.
+//! A client: it sends a request to any node, and again until the leader has answered.
 
-use uthread::net::TcpStream;
 use uthread::{thread, time};
 
 use crate::message::{self, Reply, Request};
 use crate::node::CLIENT_TIME_MAX;
-use crate::random::random_ms;
+use crate::random::{random, random_ms};
 use crate::store::{Command, Operation, Output};
 
 #[derive(Debug)]
@@ -13,9 +12,6 @@ pub(crate) struct Client {
     number: usize,
     sequence: u64,
     nodes: Vec<String>,
-    /// The node that it asks next.
-    node: usize,
-    connection: Option<TcpStream>,
 }
 
 impl Client {
@@ -25,8 +21,6 @@ impl Client {
             number,
             sequence: 0,
             nodes,
-            node: number,
-            connection: None,
         }
     }
 
@@ -39,13 +33,11 @@ impl Client {
             operation,
         });
         loop {
-            let node = &self.nodes[self.node % self.nodes.len()];
-            let call = || message::call(&mut self.connection, node, &request);
+            let node = &self.nodes[random(0..self.nodes.len() as u64) as usize];
+            let call = || message::call(&mut None, node, &request);
             if let Ok(Reply::Done(output)) = time::try_timeout(CLIENT_TIME_MAX, call) {
                 return output;
             }
-            self.connection = None;
-            self.node += 1;
             thread::sleep(random_ms(5..50));
         }
     }

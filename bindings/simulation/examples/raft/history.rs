@@ -4,7 +4,7 @@
 //! its return. Keys do not depend on each other, so each key is checked by itself, by the algorithm
 //! of Wing, Gong and Lowe.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use todc_utils::linearizability::WGLChecker;
@@ -61,12 +61,13 @@ impl History {
         actions.push((number, action));
     }
 
-    /// Returns the keys whose histories are not linearizable. All operations have returned.
-    pub(crate) fn violations(self) -> BTreeSet<String> {
-        let keys = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let wrong = keys.into_iter().filter(|(_, actions)| {
-            !WGLChecker::<Value>::is_linearizable(history::History::from_actions(actions.clone()))
+    /// Returns a key whose history is not linearizable. All operations have returned.
+    pub(crate) fn violation(&self) -> Option<String> {
+        let keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wrong = keys.iter().filter(|(_, actions)| {
+            let history = history::History::from_actions(actions.to_vec());
+            !WGLChecker::<Value>::is_linearizable(history)
         });
-        wrong.map(|(key, _)| key).collect()
+        wrong.next().map(|(key, _)| key.clone())
     }
 }

@@ -49,10 +49,10 @@ struct Node {
 }
 
 /// Runs a node until its disk fails.
-pub(crate) fn run(config: Config) -> io::Result<()> {
+pub(crate) fn run(config: &Config) -> io::Result<()> {
     let log = Log::open(&config.directory, config.bug)?;
-    let (name, peers) = (config.name, config.peers.len());
-    let raft = Raft::new(name, peers, log, config.bug, config.witness);
+    let (name, witness) = (config.name.clone(), Arc::clone(&config.witness));
+    let raft = Raft::new(name, config.peers.len(), log, config.bug, witness);
     let node = &Node {
         raft: Mutex::new(raft),
         changed: Condvar::new(),

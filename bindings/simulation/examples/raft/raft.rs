@@ -20,7 +20,7 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_millis(50);
 
 /// After this time without a leader, a node becomes a candidate. Several heartbeats may be lost, and
 /// two candidates seldom begin at once.
-const ELECTION_MS: std::ops::Range<u64> = 150..300;
+const ELECTION_MS: std::ops::Range<u64> = 150..250;
 
 #[derive(Debug)]
 pub(crate) struct Raft {

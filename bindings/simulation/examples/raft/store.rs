@@ -70,9 +70,12 @@ impl Store {
         }
     }
 
-    /// Applies a committed command.
+    /// Applies a committed command, unless that was done. One that a client has sent again may arrive when
+    /// later ones have been applied.
     pub(crate) fn apply(&mut self, command: &Command) {
-        if self.output(command).is_some() && self.bug != Some(Bug::RepeatedRetry) {
+        let session = self.sessions.get(&command.client);
+        let is_applied = session.is_some_and(|(last, _)| *last >= command.sequence);
+        if is_applied && self.bug != Some(Bug::RepeatedRetry) {
             return;
         }
         let value = self.values.entry(command.key.clone()).or_default();
