@@ -120,7 +120,7 @@ calls! {
         |fd, address, length| match world::connect(fd, address, length) {
             Ok(None) => sockets::uthread_connect(fd, address, length),
             Ok(Some(to)) => sockets::uthread_connect(fd, (&raw const to).cast(), size_of_val(&to) as libc::socklen_t),
-            Err(failed) => failed,
+            Err(done) => done,
         }, SYS_connect(fd, address, address_length);
     select(count: c_int, read: *mut libc::fd_set, write: *mut libc::fd_set, except: *mut libc::fd_set, time: *mut libc::timeval) -> c_int,
         several::uthread_select, SYS_select(count, read, write, except, time);

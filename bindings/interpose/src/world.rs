@@ -81,11 +81,11 @@ pub(crate) unsafe fn send_message(fd: c_int, message: *const libc::msghdr) -> Op
     unsafe { send_several(fd, message.msg_iov, message.msg_iovlen, to) }
 }
 
-/// Prepares a socket to be connected. Returns the address to connect to, if it is another one.
+/// Connects a socket in the world. Returns the address to connect to if the kernel has to do it.
 ///
 /// # Errors
 ///
-/// -1 if it cannot be reached, with the error number in `errno`.
+/// The result if the kernel has not: 0, or -1 with the error number in `errno`.
 ///
 /// # Safety
 ///
@@ -104,7 +104,8 @@ pub(crate) unsafe fn connect(
         return Ok(None);
     };
     match world.connect(fd, to, None) {
-        Ok(SocketAddr::V4(to)) => Ok(Some(libc::sockaddr_in {
+        Ok(None) => Err(0),
+        Ok(Some(SocketAddr::V4(to))) => Ok(Some(libc::sockaddr_in {
             sin_family: libc::AF_INET as libc::sa_family_t,
             sin_port: to.port().to_be(),
             sin_addr: libc::in_addr {
@@ -112,7 +113,7 @@ pub(crate) unsafe fn connect(
             },
             sin_zero: [0; 8],
         })),
-        Ok(SocketAddr::V6(_)) => Ok(None),
+        Ok(Some(SocketAddr::V6(_))) => Ok(None),
         Err(error) => Err(returned(Err(error)) as c_int),
     }
 }

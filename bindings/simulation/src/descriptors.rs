@@ -60,7 +60,8 @@ unsafe extern "C" fn bind(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close(fd: c_int) -> c_int {
     match Shared::current() {
-        Some(world) => _ = world.end_stream(fd, true),
+        Some(world) if world.close(fd) => return 0,
+        Some(_) => {}
         None => note_close(),
     }
     // SAFETY: the contract of the call is the caller's.
@@ -76,7 +77,7 @@ unsafe extern "C" fn close(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     let ends = [libc::SHUT_WR, libc::SHUT_RDWR].contains(&how);
-    let travels = ends && Shared::current().is_some_and(|world| world.end_stream(fd, false));
+    let travels = ends && Shared::current().is_some_and(|world| world.end_stream(fd));
     let how = match how {
         libc::SHUT_WR if travels => return 0,
         libc::SHUT_RDWR if travels => libc::SHUT_RD,

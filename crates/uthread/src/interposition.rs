@@ -117,8 +117,13 @@ static HAS_WORLD: AtomicBool = AtomicBool::new(false);
 ///     fn await_room(&self, _: i32) -> bool {
 ///         false
 ///     }
-///     fn connect(&self, _: i32, to: SocketAddr, _: Option<Duration>) -> io::Result<SocketAddr> {
-///         Ok(to)
+///     fn connect(
+///         &self,
+///         _: i32,
+///         to: SocketAddr,
+///         _: Option<Duration>,
+///     ) -> io::Result<Option<SocketAddr>> {
+///         Ok(Some(to))
 ///     }
 ///     fn local(&self, address: SocketAddr) -> SocketAddr {
 ///         address
@@ -128,6 +133,9 @@ static HAS_WORLD: AtomicBool = AtomicBool::new(false);
 ///     }
 ///     fn sync(&self, _: i32) -> Option<io::Result<()>> {
 ///         None
+///     }
+///     fn take_sent(&self) -> bool {
+///         false
 ///     }
 ///     fn next(&self) -> Option<Duration> {
 ///         None

@@ -22,8 +22,8 @@ pub trait World: Any + Send + Sync {
     /// Waits until a send on this socket may succeed that had to wait. Returns `false` if none has to.
     fn await_room(&self, socket: RawFd) -> bool;
 
-    /// Prepares a socket to be connected to an address, which may take time, at most `limit`. Returns the
-    /// address to connect to.
+    /// Connects a socket to an address, which may take time, at most `limit`. Returns the address to connect
+    /// to if that is left to the caller.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ pub trait World: Any + Send + Sync {
         socket: RawFd,
         to: SocketAddr,
         limit: Option<Duration>,
-    ) -> io::Result<SocketAddr>;
+    ) -> io::Result<Option<SocketAddr>>;
 
     /// Returns the address of the caller's host that stands for this one.
     fn local(&self, address: SocketAddr) -> SocketAddr;
@@ -47,6 +47,9 @@ pub trait World: Any + Send + Sync {
 
     /// Syncs a file. Returns `None` if the kernel has to do it.
     fn sync(&self, file: RawFd) -> Option<io::Result<()>>;
+
+    /// Returns `true` if something was sent by the kernel since the last call of this.
+    fn take_sent(&self) -> bool;
 
     /// Returns the time until the next event.
     fn next(&self) -> Option<Duration>;

@@ -79,8 +79,8 @@ mod tests {
 
     #[test]
     fn bugs_are_found() {
-        // A leader that does not step down takes more seeds.
-        for bug in Bug::ALL.into_iter().filter(|bug| *bug != Bug::SplitBrain) {
+        // The others take more seeds.
+        for bug in [Bug::StaleRead, Bug::UnsyncedLog, Bug::RepeatedRetry] {
             assert!(search(Some(bug), 20).is_some(), "{bug}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, IntoRawFd as _, RawFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -27,9 +27,13 @@ impl interposition::World for Shared {
         buffers: &[IoSlice<'_>],
         to: Option<SocketAddr>,
     ) -> Option<io::Result<usize>> {
-        let socket = borrow(socket);
+        let socket = sockets::borrow(socket);
         let Some((key, pair)) = self.connected(socket) else {
-            return self.send_datagram(socket, buffers, to);
+            let result = self.send_datagram(socket, buffers, to);
+            if result.is_none() {
+                self.note_sent();
+            }
+            return result;
         };
         let mut state = self.state();
         if state.is_down(pair.0) || state.is_down(pair.1) {
@@ -37,7 +41,10 @@ impl interposition::World for Shared {
         }
         let bytes = |room| gather(buffers, room);
         match state.network.send(now(), (key, pair), socket, bytes) {
-            Sent::AtOnce => None,
+            Sent::AtOnce => {
+                self.note_sent();
+                None
+            }
             Sent::Taken(count) => {
                 state.trace.add(now(), Event::Sent(pair, count));
                 Some(Ok(count))
@@ -47,10 +54,10 @@ impl interposition::World for Shared {
     }
 
     fn await_room(&self, socket: RawFd) -> bool {
-        let Some((key, _)) = self.connected(borrow(socket)) else {
+        let Some((key, _)) = self.connected(sockets::borrow(socket)) else {
             return false;
         };
-        if sockets::is_nonblocking(borrow(socket)) {
+        if sockets::is_nonblocking(sockets::borrow(socket)) {
             return false;
         }
         wait_until(None, || self.state().network.has_room(key))
@@ -61,16 +68,17 @@ impl interposition::World for Shared {
         socket: RawFd,
         to: SocketAddr,
         limit: Option<Duration>,
-    ) -> io::Result<SocketAddr> {
+    ) -> io::Result<Option<SocketAddr>> {
         let Some(from) = interposition::host() else {
-            return Ok(to);
+            self.note_sent();
+            return Ok(Some(to));
         };
-        let socket = borrow(socket);
+        let socket = sockets::borrow(socket);
         let to = self.local(to);
         let peer = self.subnet.host(to).ok_or(Errno::NETUNREACH)?;
         sockets::bind_if_unbound(socket, self.subnet.address(from))?;
         if !sockets::is_stream(socket) {
-            return Ok(to);
+            return Ok(Some(to));
         }
         let pairs = [(from, peer), (peer, from)];
         let is_reachable = || {
@@ -90,11 +98,9 @@ impl interposition::World for Shared {
             )
         });
         if sockets::is_nonblocking(socket) {
-            return if is_reachable() {
-                Ok(to)
-            } else {
-                self.nowhere()
-            };
+            self.note_sent();
+            let to = if is_reachable() { to } else { self.nowhere()? };
+            return Ok(Some(to));
         }
         let limit = limit.unwrap_or(CONNECT_TIME_MAX);
         let begin = now();
@@ -121,7 +127,9 @@ impl interposition::World for Shared {
         if latency > left {
             return Err(Errno::TIMEDOUT.into());
         }
-        Ok(to)
+        self.note_sent();
+        let is_connected = sockets::connect_at_once(socket, to)?;
+        Ok((!is_connected).then_some(to))
     }
 
     fn local(&self, address: SocketAddr) -> SocketAddr {
@@ -138,7 +146,7 @@ impl interposition::World for Shared {
     }
 
     fn write(&self, file: RawFd, offset: Option<u64>, length: usize) -> io::Result<()> {
-        let file = borrow(file);
+        let file = sockets::borrow(file);
         if self.state().disks.is_empty() {
             return Ok(());
         }
@@ -152,8 +160,12 @@ impl interposition::World for Shared {
     }
 
     fn sync(&self, file: RawFd) -> Option<io::Result<()>> {
-        let (status, path) = disk::regular(borrow(file))?;
+        let (status, path) = disk::regular(sockets::borrow(file))?;
         Some(self.state().disk(&path)?.sync(&status))
+    }
+
+    fn take_sent(&self) -> bool {
+        self.has_sent.swap(false, Ordering::Relaxed)
     }
 
     fn next(&self) -> Option<Duration> {
@@ -164,7 +176,11 @@ impl interposition::World for Shared {
     fn act(&self) -> bool {
         let mut state = self.state();
         let State { network, trace, .. } = &mut *state;
-        network.act(now(), trace)
+        let has_acted = network.act(now(), trace);
+        if has_acted {
+            self.note_sent();
+        }
+        has_acted
     }
 }
 
@@ -249,26 +265,39 @@ impl Shared {
     }
 
     /// Lets the end of what a socket sends travel like that. Returns `false` if it is at once.
-    pub(crate) fn end_stream(&self, socket: RawFd, is_close: bool) -> bool {
-        let socket = borrow(socket);
-        let Some((key, pair)) = self.connected(socket) else {
+    pub(crate) fn end_stream(&self, socket: RawFd) -> bool {
+        self.note_sent();
+        let Some((key, pair)) = self.connected(sockets::borrow(socket)) else {
             return false;
         };
         let mut state = self.state();
-        if is_close {
-            state.sockets.known.remove(&socket.as_raw_fd());
-        }
-        if state.is_down(pair.0) {
-            if let Ok(left) = rustix::io::fcntl_dupfd_cloexec(socket, 0) {
-                state.keep(pair.0, left);
-            }
-            return true;
-        }
-        let travels = state.network.end(now(), (key, pair), socket, is_close);
+        let travels = state.network.end(now(), (key, pair), socket);
         if travels {
             state.trace.add(now(), Event::Ended(pair));
         }
         travels
+    }
+
+    /// Closes a socket once what it has sent has arrived. Returns `false` if that is at once.
+    pub(crate) fn close(&self, socket: RawFd) -> bool {
+        self.note_sent();
+        let Some((key, pair)) = self.connected(sockets::borrow(socket)) else {
+            return false;
+        };
+        let mut state = self.state();
+        state.sockets.known.remove(&socket);
+        let socket = sockets::own(socket);
+        if state.is_down(pair.0) {
+            state.keep(pair.0, socket);
+            return true;
+        }
+        if let Some(socket) = state.network.close(now(), (key, pair), socket) {
+            // The caller closes it.
+            let _ = socket.into_raw_fd();
+            return false;
+        }
+        state.trace.add(now(), Event::Ended(pair));
+        true
     }
 
     /// Closes the sockets of a host whose fibers will not do it.
@@ -329,11 +358,4 @@ fn gather(buffers: &[IoSlice<'_>], bytes_max: usize) -> Vec<u8> {
         bytes.extend_from_slice(&buffer[..buffer.len().min(room)]);
     }
     bytes
-}
-
-/// Borrows a descriptor of the program.
-#[allow(unsafe_code, reason = "a descriptor of the program")]
-fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
-    // SAFETY: the program keeps the descriptor open during its call. -1 is no descriptor.
-    unsafe { BorrowedFd::borrow_raw(fd.max(0)) }
 }

@@ -276,7 +276,7 @@ impl Host {
     fn boot(&self) {
         let left = self.with(|machine| std::mem::take(&mut machine.left));
         left.iter().for_each(sockets::reset);
-        drop(left);
+        left.into_iter().for_each(sockets::close);
         let fibers = interposition::Host::new(self.number);
         let (program, name) = self.with(|machine| {
             machine.is_down = false;
@@ -347,7 +347,7 @@ impl Host {
         self.end_fibers();
         let (left, name) =
             self.with(|machine| (std::mem::take(&mut machine.left), Arc::clone(&machine.name)));
-        drop(left);
+        left.into_iter().for_each(sockets::close);
         failure.map(|failure| format!("the program of `{name}` has {failure}"))
     }
 }

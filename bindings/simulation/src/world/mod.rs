@@ -30,7 +30,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -137,6 +137,8 @@ pub(crate) struct Shared {
     subnet: Subnet,
     directory: PathBuf,
     state: Mutex<State>,
+    /// `true` if the kernel may have sent something since the driver has asked.
+    has_sent: AtomicBool,
 }
 
 #[derive(Default)]
@@ -193,6 +195,7 @@ impl World {
             subnet: Subnet::take()?,
             directory: std::env::temp_dir().join(name),
             state: Mutex::default(),
+            has_sent: AtomicBool::new(false),
         });
         interposition::enter(Arc::clone(&shared) as Arc<dyn interposition::World>)?;
         fs::create_dir_all(&shared.directory)?;
@@ -316,6 +319,11 @@ impl Shared {
     pub(crate) fn current() -> Option<Arc<Shared>> {
         let world: Arc<dyn Any + Send + Sync> = interposition::world()?;
         world.downcast().ok()
+    }
+
+    /// Notes that the kernel sends something. Relaxed: one worker uses it.
+    fn note_sent(&self) {
+        self.has_sent.store(true, Ordering::Relaxed);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,8 +1,8 @@
 //! The network between the hosts of a world.
 //!
 //! Sockets are the kernel's, and receive from them what has arrived: so a program can wait for them in any
-//! way. What is sent travels here until it is due, and is then sent by a duplicate of the sender's
-//! descriptor:
+//! way. What is sent travels here until it is due, and is then sent by the sender's descriptor. One that
+//! is closed stays open until the end of its stream has arrived, as events of the kernel name its number:
 //!
 //! ```text
 //!   send -- at once --------------------------------> kernel -> receiver
@@ -11,8 +11,9 @@
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -63,8 +64,6 @@ struct Connection {
     /// By this number connections take their turns, as the kernel chooses their ports.
     number: u64,
     pair: Pair,
-    /// A duplicate of the sender's. As long as it is open, the kernel does not end the stream.
-    socket: OwnedFd,
     segments: VecDeque<Segment>,
     /// Number of bytes in these.
     bytes: usize,
@@ -83,13 +82,15 @@ struct Segment {
 #[derive(Debug)]
 enum Content {
     Bytes {
+        /// The sender's, which stays open until then.
+        socket: RawFd,
         bytes: Vec<u8>,
         passed: usize,
     },
     /// The end of the stream.
-    End,
-    /// The sender has closed its descriptor.
-    Close,
+    End(RawFd),
+    /// The sender has closed this descriptor.
+    Close(OwnedFd),
 }
 
 /// What becomes of bytes that are sent.
@@ -126,62 +127,60 @@ impl Network {
         }
         let bytes = bytes(room);
         let length = bytes.len();
-        let content = Content::Bytes { bytes, passed: 0 };
-        match self.add(now, (key, pair), socket, content) {
-            Ok(()) => Sent::Taken(length),
-            // Without a descriptor, nothing can wait.
-            Err(_) => Sent::AtOnce,
-        }
+        let content = Content::Bytes {
+            socket: socket.as_raw_fd(),
+            bytes,
+            passed: 0,
+        };
+        self.add(now, (key, pair), content);
+        Sent::Taken(length)
     }
 
     /// Lets a stream end after what was sent. Returns `false` if that is at once, and so the kernel's matter.
-    pub(super) fn end(
+    pub(super) fn end(&mut self, now: Duration, (key, pair): (Key, Pair), socket: RawFd) -> bool {
+        let is_delayed = self.is_delayed(key, pair);
+        if is_delayed {
+            self.add(now, (key, pair), Content::End(socket));
+        }
+        is_delayed
+    }
+
+    /// Closes a descriptor after what was sent. Returns it if that is at once.
+    pub(super) fn close(
         &mut self,
         now: Duration,
         (key, pair): (Key, Pair),
-        socket: BorrowedFd<'_>,
-        is_close: bool,
-    ) -> bool {
-        let content = if is_close {
-            Content::Close
-        } else {
-            Content::End
-        };
-        self.is_delayed(key, pair) && self.add(now, (key, pair), socket, content).is_ok()
+        socket: OwnedFd,
+    ) -> Option<OwnedFd> {
+        if !self.is_delayed(key, pair) {
+            return Some(socket);
+        }
+        self.add(now, (key, pair), Content::Close(socket));
+        None
     }
 
     fn is_delayed(&self, key: Key, pair: Pair) -> bool {
         !self.links.get(pair).is_at_once() || self.connections.contains_key(&key)
     }
 
-    fn add(
-        &mut self,
-        now: Duration,
-        (key, pair): (Key, Pair),
-        socket: BorrowedFd<'_>,
-        content: Content,
-    ) -> rustix::io::Result<()> {
+    fn add(&mut self, now: Duration, (key, pair): (Key, Pair), content: Content) {
         let length = content.length();
         let link = self.links.get(pair);
-        let connection = match self.connections.entry(key) {
-            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::btree_map::Entry::Vacant(entry) => entry.insert(Connection {
-                number: self.next,
-                pair,
-                socket: rustix::io::fcntl_dupfd_cloexec(socket, 0)?,
-                segments: VecDeque::new(),
-                bytes: 0,
-                last_due: now,
-                free_at: now,
-            }),
-        };
+        let number = self.next;
+        let connection = self.connections.entry(key).or_insert_with(|| Connection {
+            number,
+            pair,
+            segments: VecDeque::new(),
+            bytes: 0,
+            last_due: now,
+            free_at: now,
+        });
         connection.free_at = connection.free_at.max(now) + link.transmission(length);
         let due = connection.last_due.max(connection.free_at + link.latency());
         connection.last_due = due;
         connection.bytes += length;
         connection.segments.push_back(Segment { due, content });
         self.schedule(due, Event::Segment(key));
-        Ok(())
     }
 
     /// Takes a datagram, unless the kernel has to send it, at once. If it is lost, none of its bytes are taken.
@@ -228,7 +227,7 @@ impl Network {
     /// Passes on what is due. Returns `true` if there was anything.
     pub(super) fn act(&mut self, now: Duration, trace: &mut Trace) -> bool {
         let mut has_acted = false;
-        for key in std::mem::take(&mut self.blocked).into_values() {
+        for key in mem::take(&mut self.blocked).into_values() {
             has_acted |= self.pass(now, key, trace);
         }
         while self.next().is_some_and(|due| due <= now) {
@@ -266,7 +265,7 @@ impl Network {
         }
         let (mut has_passed, mut is_over) = (false, false);
         while let Some(segment) = connection.segments.front_mut().filter(|it| it.due <= now) {
-            match segment.content.pass(&connection.socket) {
+            match segment.content.pass() {
                 Ok(count) => {
                     connection.bytes -= count;
                     if count > 0 {
@@ -274,7 +273,7 @@ impl Network {
                     }
                     has_passed |= count > 0;
                     if segment.content.is_passed() {
-                        is_over = matches!(segment.content, Content::Close);
+                        is_over = matches!(segment.content, Content::Close(_));
                         connection.segments.pop_front();
                         has_passed = true;
                     } else {
@@ -290,7 +289,7 @@ impl Network {
                 }
             }
         }
-        if is_over {
+        if is_over && connection.segments.is_empty() {
             self.connections.remove(&key);
         }
         has_passed
@@ -316,19 +315,22 @@ impl Network {
         connection.is_none_or(|connection| connection.bytes < QUEUE_BYTES_MAX)
     }
 
-    /// Forgets what is on its way by these links. Returns the sockets that have sent it.
+    /// Forgets what is on its way by these links. Returns the descriptors that their senders have closed.
     pub(super) fn forget(&mut self, is_one: impl Fn(Pair) -> bool) -> Vec<OwnedFd> {
         self.events.retain(|_, event| match event {
             Event::Segment(_) => true,
             Event::Datagram(datagram) => !is_one(datagram.pair),
         });
-        let keys = self.connections.iter();
-        let keys: Vec<_> = keys
-            .filter(|(_, connection)| is_one(connection.pair))
-            .map(|(key, _)| *key)
-            .collect();
-        let forgotten = keys.iter().filter_map(|key| self.connections.remove(key));
-        forgotten.map(|connection| connection.socket).collect()
+        let (forgotten, kept) = mem::take(&mut self.connections)
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(_, connection)| is_one(connection.pair));
+        self.connections = kept;
+        let segments = forgotten.into_values().flat_map(|it| it.segments);
+        let closed = segments.filter_map(|segment| match segment.content {
+            Content::Close(socket) => Some(socket),
+            Content::Bytes { .. } | Content::End(_) => None,
+        });
+        closed.collect()
     }
 }
 
@@ -336,14 +338,18 @@ impl Content {
     fn length(&self) -> usize {
         match self {
             Content::Bytes { bytes, .. } => bytes.len(),
-            Content::End | Content::Close => 0,
+            Content::End(_) | Content::Close(_) => 0,
         }
     }
 
     /// Passes it on as far as the receiver has room. Returns the number of bytes.
-    fn pass(&mut self, socket: &OwnedFd) -> rustix::io::Result<usize> {
+    fn pass(&mut self) -> rustix::io::Result<usize> {
         match self {
-            Content::Bytes { bytes, passed } => match sockets::send(socket, &bytes[*passed..]) {
+            Content::Bytes {
+                socket,
+                bytes,
+                passed,
+            } => match sockets::send(sockets::borrow(*socket), &bytes[*passed..]) {
                 Ok(count) => {
                     *passed += count;
                     Ok(count)
@@ -351,15 +357,17 @@ impl Content {
                 Err(Errno::AGAIN | Errno::INTR) => Ok(0),
                 Err(errno) => Err(errno),
             },
-            Content::End => rustix::net::shutdown(socket.as_fd(), Shutdown::Write).map(|()| 0),
-            Content::Close => Ok(0),
+            Content::End(socket) => {
+                rustix::net::shutdown(sockets::borrow(*socket), Shutdown::Write).map(|()| 0)
+            }
+            Content::Close(_) => Ok(0),
         }
     }
 
     fn is_passed(&self) -> bool {
         match self {
-            Content::Bytes { bytes, passed } => *passed == bytes.len(),
-            Content::End | Content::Close => true,
+            Content::Bytes { bytes, passed, .. } => *passed == bytes.len(),
+            Content::End(_) | Content::Close(_) => true,
         }
     }
 }

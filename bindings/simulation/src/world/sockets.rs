@@ -3,10 +3,11 @@
 use std::io;
 use std::mem::ManuallyDrop;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::DupFlags;
+use rustix::io::{DupFlags, Errno};
 use rustix::net::sockopt;
 use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
 
@@ -42,10 +43,19 @@ pub(crate) fn in_family(ip: Ipv4Addr, is_v6: bool) -> IpAddr {
     }
 }
 
-/// Binds a socket that has no address.
+/// Binds a socket that has no address. One of TCP gets its port when it connects: looking for one that is
+/// free takes milliseconds, once there were some thousand connections.
+#[allow(unsafe_code, reason = "an option that no crate has a function for")]
 pub(crate) fn bind_if_unbound(socket: BorrowedFd<'_>, ip: Ipv4Addr) -> io::Result<()> {
-    if local(socket).is_none_or(|present| present.port() != 0) {
+    if local(socket).is_none_or(|present| !present.ip().is_unspecified()) {
         return Ok(());
+    }
+    if is_stream(socket) {
+        let (yes, length) = (1_i32, size_of::<i32>() as libc::socklen_t);
+        let (level, option) = (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT);
+        let value = (&raw const yes).cast();
+        // SAFETY: the value has this length. Without the option, binding takes longer.
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, length) };
     }
     let is_v6 = sockopt::socket_domain(socket)? == AddressFamily::INET6;
     Ok(net::bind(
@@ -55,7 +65,7 @@ pub(crate) fn bind_if_unbound(socket: BorrowedFd<'_>, ip: Ipv4Addr) -> io::Resul
 }
 
 /// Sends bytes without waiting.
-pub(crate) fn send(socket: &OwnedFd, bytes: &[u8]) -> rustix::io::Result<usize> {
+pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> rustix::io::Result<usize> {
     net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
 }
 
@@ -116,4 +126,54 @@ pub(crate) fn replace(socket: BorrowedFd<'_>) {
     // SAFETY: its owners do not run any more. The number stays theirs.
     let mut theirs = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(socket.as_raw_fd()) });
     let _ = rustix::io::dup3(&nothing, &mut theirs, DupFlags::CLOEXEC);
+}
+
+/// Connects a blocking socket within the host, which takes microseconds. Returns `false` if it does not
+/// because the queue of the listener is full.
+pub(crate) fn connect_at_once(socket: BorrowedFd<'_>, to: SocketAddr) -> io::Result<bool> {
+    const TIME_MAX: Timespec = Timespec {
+        tv_sec: 0,
+        tv_nsec: 100_000_000,
+    };
+    rustix::io::ioctl_fionbio(socket, true)?;
+    let connected = match net::connect(socket, &to) {
+        Err(Errno::INPROGRESS) => {
+            let mut polled = [PollFd::from_borrowed_fd(socket, PollFlags::OUT)];
+            match rustix::event::poll(&mut polled, Some(&TIME_MAX)) {
+                Ok(1) => sockopt::socket_error(socket)
+                    .and_then(|error| error)
+                    .map(|()| true),
+                Ok(_) | Err(Errno::INTR) => Ok(false),
+                Err(errno) => Err(errno),
+            }
+        }
+        result => result.map(|()| true),
+    };
+    rustix::io::ioctl_fionbio(socket, false)?;
+    Ok(connected?)
+}
+
+/// Borrows a descriptor of the program.
+#[allow(unsafe_code, reason = "a descriptor of the program")]
+pub(crate) fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: the program keeps the descriptor open during its call, and the world until what was sent by it
+    // has arrived. -1 is no descriptor.
+    unsafe { BorrowedFd::borrow_raw(fd.max(0)) }
+}
+
+/// Takes a descriptor that the program closes.
+#[allow(unsafe_code, reason = "a descriptor of the program")]
+pub(crate) fn own(fd: RawFd) -> OwnedFd {
+    // SAFETY: its owner closes it.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// Closes a socket at once, whoever calls this.
+#[allow(
+    unsafe_code,
+    reason = "a call that `std` makes by the C library, and so by the world"
+)]
+pub(crate) fn close(socket: OwnedFd) {
+    // SAFETY: nobody else owns it.
+    unsafe { rustix::io::close(socket.into_raw_fd()) };
 }

@@ -15,9 +15,11 @@
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
+use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::fs::FileType;
@@ -89,6 +91,7 @@ impl VirtualDriver {
         clock: Arc<VirtualClock>,
         runtime: Box<dyn Surroundings>,
     ) -> VirtualDriver {
+        stay_on_a_cpu();
         VirtualDriver {
             inner,
             clock,
@@ -98,6 +101,15 @@ impl VirtualDriver {
             pending: 0,
             barrier: Barrier::new().ok(),
             checks: Cell::new(0),
+        }
+    }
+
+    /// Waits in a world until the kernel has delivered what was sent: otherwise it would depend on how
+    /// busy the computer is which fiber becomes ready first.
+    fn settle(&self) {
+        let world = self.clock.world();
+        if world.is_some_and(|world| world.take_sent()) && self.pending > 0 {
+            self.barrier.as_ref().inspect(|barrier| barrier.pass());
         }
     }
 
@@ -112,23 +124,17 @@ impl VirtualDriver {
         if self.runtime.is_busy() {
             return BUSY_TIME_MAX;
         }
-        let world = self.clock.world();
         let mut timeout = timeout;
-        if let Some(world) = world {
+        if let Some(world) = self.clock.world() {
             if world.act() {
                 self.phase = Phase::Ran;
             }
             timeout = timeout.into_iter().chain(world.next()).min();
         }
         match (self.phase, timeout) {
-            // What is sent between hosts is seldom there at once.
-            (Phase::Ran, _) if world.is_some() && self.pending > 0 => {
-                self.phase = Phase::Quiet;
-                self.barrier.as_ref().inspect(|barrier| barrier.pass());
-                Duration::ZERO
-            }
             (Phase::Ran, _) => {
                 self.phase = Phase::Polled;
+                self.settle();
                 Duration::ZERO
             }
             (Phase::Polled, _) if self.pending > 0 => {
@@ -138,7 +144,8 @@ impl VirtualDriver {
             }
             (_, Some(timeout)) => {
                 self.clock.advance(timeout);
-                world.inspect(|world| _ = world.act());
+                self.clock.world().inspect(|world| _ = world.act());
+                self.settle();
                 // A timer may have cancelled an operation, whose end comes before the next one.
                 self.phase = Phase::Ran;
                 Duration::ZERO
@@ -158,6 +165,32 @@ impl VirtualDriver {
             }
             (Phase::Ended, None) => BUSY_TIME_MAX,
         }
+    }
+}
+
+/// Keeps the calling thread on a CPU, another one for each runtime: a [`Barrier`] waits for what its CPU
+/// has sent. Otherwise, on a busy computer, a message may be seen after time has gone on.
+#[allow(unsafe_code, reason = "system calls")]
+fn stay_on_a_cpu() {
+    static RUNTIMES: AtomicUsize = AtomicUsize::new(0);
+    // SAFETY: a set of CPUs is plain integers.
+    let mut allowed: libc::cpu_set_t = unsafe { mem::zeroed() };
+    let bytes = size_of_val(&allowed);
+    // SAFETY: the set has so many bytes.
+    if unsafe { libc::sched_getaffinity(0, bytes, &raw mut allowed) } != 0 {
+        return;
+    }
+    // SAFETY: the set has these bits.
+    let is_allowed = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &allowed) };
+    let cpus: Vec<usize> = (0..8 * bytes).filter(is_allowed).collect();
+    let number = RUNTIMES.fetch_add(1, Ordering::Relaxed);
+    if let Some(at) = number.checked_rem(cpus.len()) {
+        // SAFETY: as above.
+        let mut own: libc::cpu_set_t = unsafe { mem::zeroed() };
+        // SAFETY: the CPU is one of the set's.
+        unsafe { libc::CPU_SET(cpus[at], &mut own) };
+        // SAFETY: the set has so many bytes.
+        unsafe { libc::sched_setaffinity(0, bytes, &raw const own) };
     }
 }
 
@@ -311,7 +344,10 @@ impl Driver for VirtualDriver {
 
     fn wait(&mut self, timeout: Option<Duration>) {
         let sleep = match timeout {
-            Some(Duration::ZERO) => Duration::ZERO,
+            Some(Duration::ZERO) => {
+                self.settle();
+                Duration::ZERO
+            }
             timeout => self.next_sleep(timeout),
         };
         if sleep.is_zero() {

@@ -307,7 +307,10 @@ pub(super) fn connect(
     timeout: Option<Duration>,
 ) -> io::Result<()> {
     let address = match (caller::world(), SocketAddr::try_from(address.clone())) {
-        (Some(world), Ok(to)) => world.connect(socket.as_raw_fd(), to, timeout)?.into(),
+        (Some(world), Ok(to)) => match world.connect(socket.as_raw_fd(), to, timeout)? {
+            Some(to) => to.into(),
+            None => return Ok(()),
+        },
         _ => address.clone(),
     };
     let mut operation = Operation::Socket(SocketOperation::Connect(net::Connect {

@@ -15,8 +15,8 @@ use crate::sched::shared::handover::Moved;
 use crate::sched::shared::{Mail, Shared};
 
 /// How long a fiber with virtual time blocks its thread until it counts as one that waits for another
-/// fiber: longer than a disk or a lock of the kernel takes.
-const WAIT_FOR_FIBERS: Duration = Duration::from_millis(100);
+/// fiber: longer than a disk or a lock of the kernel takes, or a thread waits for a CPU on a busy computer.
+const WAIT_FOR_FIBERS: Duration = Duration::from_secs(1);
 
 /// Runs a worker, as the main function of the thread on which it was created; then others that are
 /// handed over.
