@@ -316,11 +316,10 @@ impl Host {
             // Again, as those that end may have created others.
             fibers.cancel();
             self.with(|machine| {
-                machine
-                    .main
-                    .as_ref()
-                    .inspect(|main| main.cancel())
-                    .is_some()
+                // One that has not started belongs to no host.
+                if let Some(main) = &machine.main {
+                    main.cancel();
+                }
             });
             if fibers.is_empty() {
                 return;
@@ -334,15 +333,13 @@ impl Host {
 
     /// Ends the host with its world. Returns how its program has failed by itself, if it has.
     pub(super) fn end(&self) -> Option<String> {
-        let main = self.with(|machine| machine.main.take());
         // One that has not ended does not fail.
-        let failure = main
-            .filter(JoinHandle::is_finished)
-            .and_then(|main| match main.join() {
-                Ok(Err(error)) => Some(format!("failed: {error}")),
-                Err(payload) if !payload.is::<Cancelled>() => Some("panicked".to_owned()),
-                Ok(Ok(())) | Err(_) => None,
-            });
+        let ended = self.with(|machine| machine.main.take_if(|main| main.is_finished()));
+        let failure = ended.and_then(|main| match main.join() {
+            Ok(Err(error)) => Some(format!("failed: {error}")),
+            Err(payload) if !payload.is::<Cancelled>() => Some("panicked".to_owned()),
+            Ok(Ok(())) | Err(_) => None,
+        });
         self.with(|machine| machine.is_down = true);
         self.end_fibers();
         let (left, name) =
@@ -370,8 +367,7 @@ impl std::fmt::Debug for Host {
 }
 
 impl State {
-    /// Keeps a duplicate of a descriptor that a host closes while it crashes, so that its peer does not hear
-    /// of that.
+    /// Keeps a descriptor that a host closes while it crashes, so that its peer does not hear of that.
     pub(super) fn keep(&mut self, number: u32, socket: OwnedFd) {
         if let Some(machine) = self.machine(number) {
             machine.left.push(socket);

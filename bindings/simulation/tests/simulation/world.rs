@@ -428,6 +428,22 @@ fn a_program_that_fails_fails_the_test() {
 }
 
 #[test]
+fn a_program_does_not_start_after_its_world() {
+    on_each_driver(|| {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&runs);
+        let world = World::new().unwrap();
+        world.host("host", move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        });
+        drop(world);
+        uthread::sleep(SECOND);
+        assert_eq!(runs.load(Ordering::Relaxed), 0);
+    });
+}
+
+#[test]
 fn tokio_runs_on_a_host() {
     on_each_driver(|| {
         let world = World::new().unwrap();
