@@ -38,7 +38,8 @@ pub(crate) fn suspends() -> bool {
 pub(crate) fn within<T: From<i8>>(call: impl FnOnce() -> T) -> T {
     set_inside(true);
     let result = panic::catch_unwind(AssertUnwindSafe(call));
-    let result = result.unwrap_or_else(|payload| {
+    set_inside(false);
+    result.unwrap_or_else(|payload| {
         let number: c_int = match () {
             () if payload.is::<Cancelled>() => libc::ECANCELED,
             () if payload.is::<Elapsed>() => libc::ETIMEDOUT,
@@ -48,7 +49,5 @@ pub(crate) fn within<T: From<i8>>(call: impl FnOnce() -> T) -> T {
         uthread::shield(uthread::yield_now);
         raw::set_errno(number);
         T::from(-1)
-    });
-    set_inside(false);
-    result
+    })
 }
