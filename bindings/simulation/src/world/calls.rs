@@ -88,15 +88,8 @@ impl interposition::World for Shared {
                 .any(|pair| state.network.links.get(*pair).is_cut);
             !is_cut && !state.is_down(peer)
         };
-        self.note(&mut self.state(), |machines| {
-            let name = |number: u32| &*machines[number as usize - 1].name;
-            format!(
-                "{} -> {}: connects to port {}",
-                name(from),
-                name(peer),
-                to.port()
-            )
-        });
+        let event = Event::Connects((from, peer), to.port());
+        self.state().trace.add(now(), event);
         if sockets::is_nonblocking(socket) {
             self.note_sent();
             let to = if is_reachable() { to } else { self.nowhere()? };

@@ -267,9 +267,8 @@ impl Host {
 
     fn note(&self, event: &str) {
         let mut state = self.shared.state();
-        self.shared.note(&mut state, |machines| {
-            format!("{}: {event}", machines[self.at()].name)
-        });
+        let event = format!("{}: {event}", state.name(self.number));
+        state.note(event);
     }
 
     /// Starts the program.

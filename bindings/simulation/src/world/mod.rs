@@ -346,12 +346,6 @@ impl Shared {
         }
         Ok(directory)
     }
-
-    /// Notes what has happened, between these hosts.
-    fn note(&self, state: &mut State, event: impl FnOnce(&[Machine]) -> String) {
-        let line = event(&state.machines);
-        state.trace.add(now(), Event::Done(line));
-    }
 }
 
 impl State {
@@ -362,8 +356,16 @@ impl State {
 
     /// Returns at most so many of the last events.
     fn text(&self, lines_max: usize) -> String {
-        let name = |number: u32| &*self.machines[number as usize - 1].name;
-        self.trace.text(lines_max, name)
+        self.trace.text(lines_max, |number| self.name(number))
+    }
+
+    fn name(&self, number: u32) -> &str {
+        &self.machines[number as usize - 1].name
+    }
+
+    /// Notes what the test or a host has done.
+    fn note(&mut self, event: String) {
+        self.trace.add(now(), Event::Done(event));
     }
 
     fn machine(&mut self, number: u32) -> Option<&mut Machine> {

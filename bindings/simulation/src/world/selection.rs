@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::links::{Link, Pair};
-use super::{Shared, now, sockets};
+use super::{Shared, State, now, sockets, trace};
 
 /// Some links of a [`World`](super::World), whose example shows it.
 #[derive(Clone)]
@@ -125,17 +125,14 @@ impl<'world> Links<'world> {
         self.note(&mut state, &what);
     }
 
-    fn note(&self, state: &mut super::State, what: &str) {
-        let pairs = self.pairs.as_deref();
-        self.shared.note(state, |machines| {
-            let name = |number: u32| &*machines[number as usize - 1].name;
-            let names = pairs.map(|pairs| {
-                let names = pairs
-                    .iter()
-                    .map(|pair| format!("{} -> {}", name(pair.0), name(pair.1)));
-                names.collect::<Vec<_>>().join(", ")
-            });
-            format!("{}: {what}", names.as_deref().unwrap_or("all links"))
+    fn note(&self, state: &mut State, what: &str) {
+        let names = self.pairs.as_ref().map(|pairs| {
+            let names = pairs
+                .iter()
+                .map(|pair| trace::names(*pair, |number| state.name(number)));
+            names.collect::<Vec<_>>().join(", ")
         });
+        let names = names.as_deref().unwrap_or("all links");
+        state.note(format!("{names}: {what}"));
     }
 }

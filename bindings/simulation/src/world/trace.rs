@@ -13,6 +13,8 @@ const EVENTS_MAX: usize = 100_000;
 pub(super) enum Event {
     /// Done by the test, or by a host.
     Done(String),
+    /// To this port.
+    Connects(Pair, u16),
     /// So many bytes begin to travel.
     Sent(Pair, usize),
     /// The end of a stream does.
@@ -42,9 +44,10 @@ impl Trace {
         let mut text = String::new();
         let skipped = self.events.len().saturating_sub(lines_max);
         for (time, event) in self.events.iter().skip(skipped) {
-            let names = |pair: &Pair| format!("{} -> {}", name(pair.0), name(pair.1));
+            let names = |pair: &Pair| names(*pair, &name);
             let event = match event {
                 Event::Done(what) => what.clone(),
+                Event::Connects(pair, port) => format!("{}: connects to port {port}", names(pair)),
                 Event::Sent(pair, bytes) => format!("{}: {bytes} B", names(pair)),
                 Event::Ended(pair) => format!("{}: the end of a stream", names(pair)),
                 Event::Arrived(pair, bytes) => format!("{}: {bytes} B arrive", names(pair)),
@@ -55,4 +58,9 @@ impl Trace {
         }
         text
     }
+}
+
+/// Returns the names of the hosts of a link.
+pub(super) fn names<'a>(pair: Pair, name: impl Fn(u32) -> &'a str) -> String {
+    format!("{} -> {}", name(pair.0), name(pair.1))
 }
