@@ -3,7 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use crate::atomic;
@@ -93,9 +93,6 @@ pub fn time(clock: i32) -> Option<Duration> {
     time.or_else(|| clock::beginning(clock))
 }
 
-/// `true` once there was a world.
-static HAS_WORLD: AtomicBool = AtomicBool::new(false);
-
 /// Makes this the world of the caller's runtime, which has virtual time.
 ///
 /// # Errors
@@ -152,7 +149,6 @@ static HAS_WORLD: AtomicBool = AtomicBool::new(false);
 /// # ; Ok::<(), io::Error>(())
 /// ```
 pub fn enter(world: Arc<dyn World>) -> io::Result<()> {
-    HAS_WORLD.store(true, Ordering::Relaxed);
     match virtual_time::enter(&world) {
         Some(true) => Ok(()),
         Some(false) => Err(io::ErrorKind::AlreadyExists.into()),
@@ -167,11 +163,7 @@ pub fn enter(world: Arc<dyn World>) -> io::Result<()> {
 /// ```
 #[must_use]
 pub fn world() -> Option<Arc<dyn World>> {
-    if HAS_WORLD.load(Ordering::Relaxed) {
-        caller::world()
-    } else {
-        None
-    }
+    caller::world()
 }
 
 /// The fibers of a computer in a simulated world. A fiber belongs to the host of the one that has spawned
@@ -236,7 +228,7 @@ impl Host {
 /// Returns the number of the calling fiber's host. See the example of [`Host`].
 #[must_use]
 pub fn host() -> Option<u32> {
-    if !HAS_WORLD.load(Ordering::Relaxed) {
+    if !crate::world::exists() {
         return None;
     }
     let host = current::running().and_then(|fiber| host::of(fiber.control()));

@@ -4,7 +4,22 @@ use std::any::Any;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// `true` once there was a world. Relaxed: its fibers run later on the thread that has set it.
+static EXISTS: AtomicBool = AtomicBool::new(false);
+
+/// Returns `true` once some runtime has had a world.
+#[inline]
+pub(crate) fn exists() -> bool {
+    EXISTS.load(Ordering::Relaxed)
+}
+
+/// Records that a runtime has a world.
+pub(crate) fn begin() {
+    EXISTS.store(true, Ordering::Relaxed);
+}
 
 /// A network and disks between the fibers of a runtime with virtual time. See the example of
 /// [`enter`](crate::interposition::enter).

@@ -31,7 +31,7 @@ use crate::sched::threads;
 use crate::sched::worker::current::running;
 pub(crate) use crate::sched::worker::exit::begin as begin_exit;
 use crate::sched::worker::{Worker, current};
-use crate::world::World;
+use crate::world::{self, World};
 
 /// Returns a handle that wakes the caller from `park`.
 pub(crate) fn wake_handle() -> WakeHandle {
@@ -149,8 +149,13 @@ pub(crate) fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> Option<R> {
 }
 
 /// Returns the simulated world of the caller, if it has one.
+#[inline]
 pub(crate) fn world() -> Option<Arc<dyn World>> {
-    current::with_virtual_clock(|clock| clock.world().cloned())
+    if world::exists() {
+        current::with_virtual_clock(|clock| clock.world().cloned())
+    } else {
+        None
+    }
 }
 
 /// Returns the priority of the calling fiber; outside of fibers, the normal one.

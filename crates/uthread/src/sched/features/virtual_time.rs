@@ -9,14 +9,15 @@ use crate::driver::virtual_time::{Surroundings, VirtualDriver};
 use crate::sched::monitor::deadlock::Deadlock;
 use crate::sched::shared::Shared;
 use crate::sched::worker::current;
-use crate::world::World;
+use crate::world::{self, World};
 
 /// Makes this the world of the caller's runtime. Returns `None` if that has no virtual time, and `false` if
 /// it has a world.
-pub(crate) fn enter(world: &Arc<dyn World>) -> Option<bool> {
+pub(crate) fn enter(own: &Arc<dyn World>) -> Option<bool> {
     let entered = current::with_worker(|worker| {
         let clock = worker.queues.remote.clock.as_ref()?;
-        let entered = clock.enter(Arc::clone(world));
+        let entered = clock.enter(Arc::clone(own));
+        world::begin();
         worker.queues.note_hosts();
         Some(entered)
     });

@@ -12,8 +12,8 @@ use crate::sched::budget;
 use crate::sched::caller::cancellation::{
     self, End, is_cancelled, refusal, refuse_if_cancelled, vanish_if_abandoned,
 };
-use crate::sched::caller::in_fiber;
 use crate::sched::caller::turn::begin_call;
+use crate::sched::caller::{self, in_fiber};
 use crate::sched::threads;
 use crate::sched::worker::calls::{self, Call, CallLimits};
 use crate::sched::worker::{Worker, current};
@@ -93,8 +93,9 @@ fn error_of(completion: OperationResult) -> io::Error {
 /// other error that the system call reports.
 pub(crate) fn perform_nonblocking(operation: &mut Operation<'_>) -> io::Result<u32> {
     begin_call()?;
-    let simulated = current::with_virtual_clock(|clock| simulate(&**clock.world()?, operation));
-    if let Some(result) = simulated {
+    if let Some(world) = caller::world()
+        && let Some(result) = simulate(&*world, operation)
+    {
         return Ok(result?);
     }
     let interrupted = || Interrupted::Reported;
