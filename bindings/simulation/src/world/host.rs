@@ -341,10 +341,15 @@ impl Host {
         });
         self.with(|machine| machine.is_down = true);
         self.end_fibers();
-        let (left, name) =
-            self.with(|machine| (std::mem::take(&mut machine.left), Arc::clone(&machine.name)));
+        // Both may keep the world, which keeps them.
+        let (left, main, program) = self.with(|machine| {
+            let program = std::mem::replace(&mut machine.program, Arc::new(|| Ok(())));
+            let left = std::mem::take(&mut machine.left);
+            (left, machine.main.take(), program)
+        });
+        drop((main, program));
         left.into_iter().for_each(sockets::close);
-        failure.map(|failure| format!("the program of `{name}` has {failure}"))
+        failure.map(|failure| format!("the program of `{}` has {failure}", self.name()))
     }
 }
 

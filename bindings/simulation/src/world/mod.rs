@@ -26,7 +26,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
@@ -152,6 +152,8 @@ struct State {
     /// The connections of descriptors.
     sockets: Sockets,
     nowhere: Option<Nowhere>,
+    /// Holds the addresses until the world ends: a program that never does may keep the state.
+    addresses: Option<UdpSocket>,
 }
 
 #[derive(Debug, Default)]
@@ -191,10 +193,14 @@ impl World {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("uthread-world-{}-{number}", std::process::id());
+        let (subnet, addresses) = Subnet::take()?;
         let shared = Arc::new(Shared {
-            subnet: Subnet::take()?,
+            subnet,
             directory: std::env::temp_dir().join(name),
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                addresses: Some(addresses),
+                ..State::default()
+            }),
             has_sent: AtomicBool::new(false),
         });
         interposition::enter(Arc::clone(&shared) as Arc<dyn interposition::World>)?;
@@ -414,8 +420,11 @@ impl Drop for World {
             let hosts = (1..=count).map(|number| Host::new(&self.shared, number));
             hosts.map(|host| host.end()).collect::<Vec<_>>()
         });
-        let network = std::mem::take(&mut self.shared.state().network);
-        drop(network);
+        let (network, addresses) = {
+            let mut state = self.shared.state();
+            (std::mem::take(&mut state.network), state.addresses.take())
+        };
+        drop((network, addresses));
         // Of no use if it fails.
         let _ = fs::remove_dir_all(&self.shared.directory);
         if std::thread::panicking() {

@@ -15,24 +15,20 @@ pub(crate) const HOSTS_MAX: u32 = 65_000;
 #[derive(Debug)]
 pub(crate) struct Subnet {
     second: u8,
-    _lock: UdpSocket,
 }
 
 impl Subnet {
-    /// Takes the addresses that are free.
+    /// Takes the addresses that are free, until the returned socket is closed.
     ///
     /// # Errors
     ///
     /// `AddrInUse` if none are; `EMFILE` if the process has no free descriptor.
-    pub(crate) fn take() -> io::Result<Subnet> {
+    pub(crate) fn take() -> io::Result<(Subnet, UdpSocket)> {
         let mut result = Err(io::ErrorKind::AddrInUse.into());
         for second in SUBNETS {
             result = UdpSocket::bind((Ipv4Addr::new(127, second, 255, 254), LOCK_PORT));
             if let Ok(lock) = result {
-                return Ok(Subnet {
-                    second,
-                    _lock: lock,
-                });
+                return Ok((Subnet { second }, lock));
             }
         }
         result.map(|_| unreachable!("it would have been returned"))

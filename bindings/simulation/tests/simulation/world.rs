@@ -443,6 +443,24 @@ fn a_program_does_not_start_after_its_world() {
     });
 }
 
+/// Some hold their world for ever, by a fiber that takes no error.
+#[test]
+fn more_worlds_follow_each_other_than_there_are_addresses() {
+    for _ in 0..200 {
+        let builder = uthread_simulation::virtual_time(Runtime::builder());
+        builder.build().unwrap().run(|| {
+            let world = World::new().unwrap();
+            let other = world.host("other", echo);
+            world.host("host", move || {
+                let (_sender, receiver) = std::sync::mpsc::channel::<()>();
+                let _ = receiver.recv();
+                other.wait()
+            });
+            uthread::sleep(MS);
+        });
+    }
+}
+
 #[test]
 fn tokio_runs_on_a_host() {
     on_each_driver(|| {
