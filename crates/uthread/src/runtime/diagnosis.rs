@@ -2,6 +2,8 @@
 //! program runs as it does.
 
 use std::io;
+use std::panic::resume_unwind;
+use std::thread::{self, Builder};
 
 pub use crate::driver::feature::{Feature, Usage};
 use crate::driver::{epoll, page_cache, uring};
@@ -50,7 +52,18 @@ pub struct Diagnosis {
 #[must_use]
 pub fn diagnose() -> Diagnosis {
     // The tests block, and need more stack than a fiber has.
-    offload::run(examine)
+    offload::run(examine_on_a_thread)
+}
+
+/// Lets no other thread create the rings: the kernel interrupts the system calls of a thread, with
+/// `EINTR`, when it has cleared away a ring that the thread created and closed.
+fn examine_on_a_thread() -> Diagnosis {
+    thread::scope(|scope| match Builder::new().spawn_scoped(scope, examine) {
+        Ok(thread) => thread
+            .join()
+            .unwrap_or_else(|payload| resume_unwind(payload)),
+        Err(_) => examine(),
+    })
 }
 
 fn examine() -> Diagnosis {
