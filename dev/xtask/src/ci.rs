@@ -62,7 +62,6 @@ const STEPS: [Step; 5] = [
         arguments: &["test", "--no-fail-fast"],
         variables: &[
             ("UTHREAD_EXHAUSTIVE", "1"),
-            ("UTHREAD_SEEDS", "300"),
             ("UTHREAD_SLEEPERS", "100000"),
             // Many of them wait most of the time.
             ("RUST_TEST_THREADS", "4"),
