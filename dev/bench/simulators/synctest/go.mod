@@ -1,0 +1,3 @@
+module uthread/simulators/synctest
+
+go 1.26
