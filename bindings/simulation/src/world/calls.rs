@@ -188,8 +188,13 @@ impl Shared {
             state.sockets.closed_elsewhere = closed;
         }
         let number = socket.as_raw_fd();
-        if let Some(connected) = state.sockets.known.get(&number) {
-            return Some(*connected);
+        if let Some(connected) = state.sockets.known.get(&number).copied() {
+            // One that has been reset is the kernel's matter, whose errors the program gets.
+            let is_connected = sockets::peer(socket).is_some();
+            if !is_connected {
+                state.sockets.known.remove(&number);
+            }
+            return is_connected.then_some(connected);
         }
         let connected = self.look_up(socket)?;
         state.sockets.known.insert(number, connected);

@@ -210,16 +210,44 @@ fn a_crash_is_not_noticed_before_the_restart() {
 fn connections_are_reset() {
     on_each_driver(|| {
         let world = World::new().unwrap();
+        world.links().set_latency(every(10 * MS));
         world.host("server", echo);
         let client = world.host("client", || {
             let mut stream = connect(None)?;
             ask(&stream)?;
             let ended = stream.read(&mut [0]).unwrap_err();
             assert_eq!(ended.kind(), ErrorKind::ConnectionReset);
+            let ended = stream.write(b"1").unwrap_err();
+            assert_eq!(ended.kind(), ErrorKind::BrokenPipe);
             Ok(())
         });
         uthread::sleep(SECOND);
         world.between(&["server"], &["client"]).reset();
+        client.wait().unwrap();
+    });
+}
+
+#[test]
+fn a_sender_finds_out_that_the_other_side_has_reset_the_connection() {
+    on_each_driver(|| {
+        let world = World::new().unwrap();
+        world.links().set_latency(every(10 * MS));
+        world.host("server", || {
+            let (stream, _) = TcpListener::bind("0.0.0.0:7000")?.accept()?;
+            uthread::sleep(SECOND);
+            drop(stream); // With a byte that nobody has read.
+            Ok(())
+        });
+        let client = world.host("client", || {
+            let mut stream = connect(None)?;
+            stream.write_all(b"1")?;
+            uthread::sleep(2 * SECOND);
+            let ended = stream.write(b"2").unwrap_err();
+            assert_eq!(ended.kind(), ErrorKind::ConnectionReset);
+            let ended = stream.write(b"3").unwrap_err();
+            assert_eq!(ended.kind(), ErrorKind::BrokenPipe);
+            Ok(())
+        });
         client.wait().unwrap();
     });
 }
