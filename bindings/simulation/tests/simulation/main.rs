@@ -4,14 +4,18 @@
 //! | --- | --- |
 //! | [`drivers`] | running a test with each driver |
 //! | [`crates`] | crates that know nothing of virtual time |
+//! | [`database`] | a client of a database, in a world |
 //! | [`link`] | links with faults |
 //! | [`seeds`] | what a seed decides |
 //! | [`virtual_time`] | what takes virtual time, deadlocks and limits |
+//! | [`websocket`] | clients and a server of WebSockets, in a world |
 //! | [`world`] | hosts, their network and their disks |
 
 mod crates;
+mod database;
 mod drivers;
 mod link;
 mod seeds;
 mod virtual_time;
+mod websocket;
 mod world;
