@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use uthread::interposition::World as _;
 
 use crate::real::real;
-use crate::world::{Shared, note_close, resolve};
+use crate::world::{Shared, alone, note_close, resolve};
 
 /// Does what `bind(2)` does.
 ///
@@ -59,13 +59,16 @@ unsafe extern "C" fn bind(
 #[allow(unsafe_code, reason = "a function of the C library")]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close(fd: c_int) -> c_int {
-    match Shared::current() {
-        Some(world) if world.close(fd) => return 0,
-        Some(_) => {}
-        None => note_close(),
-    }
     // SAFETY: the contract of the call is the caller's.
-    (unsafe { libc::syscall(libc::SYS_close, fd) }) as c_int
+    let call = || (unsafe { libc::syscall(libc::SYS_close, fd) }) as c_int;
+    match Shared::current() {
+        Some(world) if world.close(fd) => 0,
+        Some(_) => alone(call),
+        None => {
+            note_close();
+            call()
+        }
+    }
 }
 
 /// Does what `shutdown(2)` does.

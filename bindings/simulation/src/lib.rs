@@ -109,6 +109,7 @@ mod threads;
 mod world;
 
 mod chance;
+mod lock;
 
 use uthread::runtime::Builder;
 use uthread_interpose as _;

@@ -38,7 +38,8 @@ unsafe extern "C" fn getentropy(buffer: *mut c_void, length: usize) -> c_int {
     }
 }
 
-/// Writes what the seed decides. Returns `false` if there is none.
+/// Writes what the seed decides. Returns `false` if there is none, or no byte: a crate that looks once in a
+/// process whether there is such a call takes no number from the seed.
 ///
 /// # Safety
 ///
@@ -46,7 +47,7 @@ unsafe extern "C" fn getentropy(buffer: *mut c_void, length: usize) -> c_int {
 #[allow(unsafe_code, reason = "memory of the caller's")]
 unsafe fn fill(buffer: *mut c_void, length: usize) -> bool {
     let mut rest = length;
-    loop {
+    while rest > 0 {
         let Some(number) = interposition::random() else {
             return false;
         };
@@ -57,8 +58,34 @@ unsafe fn fill(buffer: *mut c_void, length: usize) -> bool {
         // SAFETY: as above.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), count) };
         rest -= count;
-        if rest == 0 {
-            return true;
-        }
+    }
+    length > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use uthread::Runtime;
+
+    use super::getrandom;
+
+    #[allow(unsafe_code, reason = "a function of the C library")]
+    fn number(tries: u32) -> u64 {
+        let runtime = crate::seeded(Runtime::builder(), 7).build().unwrap();
+        runtime.run(|| {
+            for _ in 0..tries {
+                // SAFETY: no byte is written.
+                assert_eq!(unsafe { getrandom(std::ptr::null_mut(), 0, 0) }, 0);
+            }
+            let mut number = 0_u64;
+            // SAFETY: there is room for the bytes.
+            let length = unsafe { getrandom((&raw mut number).cast(), 8, 0) };
+            assert_eq!(length, 8);
+            number
+        })
+    }
+
+    #[test]
+    fn a_look_whether_there_is_such_a_call_changes_nothing() {
+        assert_eq!(number(0), number(3));
     }
 }

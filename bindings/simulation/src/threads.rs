@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::{mem, ptr};
 
 use uthread::interposition;
 use uthread::thread::{Builder, JoinHandle};
 
+use crate::lock::lock;
 use crate::real::real;
 
 type Start = extern "C" fn(*mut c_void) -> *mut c_void;
@@ -38,8 +39,7 @@ static THREADS: Mutex<BTreeMap<libc::pthread_t, JoinHandle<Passed>>> = Mutex::ne
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 fn take(thread: libc::pthread_t) -> Option<JoinHandle<Passed>> {
-    let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
-    threads.remove(&thread)
+    lock(&THREADS).remove(&thread)
 }
 
 /// Does what `pthread_create(3)` does.
@@ -79,8 +79,7 @@ unsafe extern "C" fn pthread_create(
         return libc::EAGAIN;
     };
     if !is_detached {
-        let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
-        threads.insert(number, fiber);
+        lock(&THREADS).insert(number, fiber);
     }
     0
 }

@@ -300,11 +300,11 @@ impl Shared {
 
     /// Closes the sockets of a host whose fibers will not do it.
     pub(super) fn take_sockets(&self, number: u32) {
-        for socket in sockets::all() {
+        let is_own = |socket| {
             let local = sockets::local(socket);
-            if local.and_then(|local| self.subnet.host(local)) != Some(number) {
-                continue;
-            }
+            local.and_then(|local| self.subnet.host(local)) == Some(number)
+        };
+        for socket in sockets::select(is_own) {
             if sockets::peer(socket).is_some()
                 && let Ok(left) = rustix::io::fcntl_dupfd_cloexec(socket, 0)
             {

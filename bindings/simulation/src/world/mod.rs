@@ -38,6 +38,7 @@ use uthread::interposition;
 
 pub use self::host::Host;
 pub use self::selection::Links;
+pub(crate) use self::sockets::alone;
 
 use self::disk::Disk;
 use self::host::Machine;

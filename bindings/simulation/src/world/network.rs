@@ -325,7 +325,9 @@ impl Network {
             .into_iter()
             .partition::<BTreeMap<_, _>, _>(|(_, connection)| is_one(connection.pair));
         self.connections = kept;
-        let segments = forgotten.into_values().flat_map(|it| it.segments);
+        let mut forgotten: Vec<_> = forgotten.into_values().collect();
+        forgotten.sort_unstable_by_key(|connection| connection.number);
+        let segments = forgotten.into_iter().flat_map(|it| it.segments);
         let closed = segments.filter_map(|segment| match segment.content {
             Content::Close(socket) => Some(socket),
             Content::Bytes { .. } | Content::End(_) => None,

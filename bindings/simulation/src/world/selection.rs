@@ -105,12 +105,13 @@ impl<'world> Links<'world> {
             Some(pairs) => pairs.iter().any(|it| [pair, (pair.1, pair.0)].contains(it)),
         };
         let subnet = &self.shared.subnet;
-        for socket in sockets::all() {
+        let is_of_one = |socket| {
             let ends = sockets::local(socket).zip(sockets::peer(socket));
             let pair = ends.and_then(|(local, peer)| subnet.host(local).zip(subnet.host(peer)));
-            if pair.is_some_and(is_one) && sockets::is_stream(socket) {
-                sockets::reset(socket);
-            }
+            pair.is_some_and(is_one) && sockets::is_stream(socket)
+        };
+        for socket in sockets::select(is_of_one) {
+            sockets::reset(socket);
         }
         let mut state = self.shared.state();
         let forgotten = state.network.forget(is_one);

@@ -4,12 +4,15 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::Mutex;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{DupFlags, Errno};
 use rustix::net::sockopt;
 use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
+
+use crate::lock::lock;
 
 /// Returns the address of a socket of the internet.
 pub(crate) fn local(socket: impl AsFd) -> Option<SocketAddr> {
@@ -104,16 +107,25 @@ pub(crate) fn full_listener(ip: Ipv4Addr) -> io::Result<(SocketAddr, OwnedFd, Ow
     }
 }
 
-/// Returns the open descriptors.
-#[allow(unsafe_code, reason = "descriptors by their numbers")]
-pub(crate) fn all() -> Vec<BorrowedFd<'static>> {
-    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
-    let names = entries.flatten().map(|entry| entry.file_name());
-    let numbers = names.filter_map(|name| name.to_str()?.parse().ok());
-    // SAFETY: the caller asks the kernel about them, to which one that was closed is an error.
-    numbers
-        .map(|number| unsafe { BorrowedFd::borrow_raw(number) })
-        .collect()
+/// Runs `action` while no socket is closed and no other is looked at: a look keeps a socket open, and the peer
+/// would hear of its end late. `action` does not wait.
+pub(crate) fn alone<R>(action: impl FnOnce() -> R) -> R {
+    static LOOK: Mutex<()> = Mutex::new(());
+    let _alone = lock(&LOOK);
+    action()
+}
+
+/// Returns those descriptors of the process for which `is_one` returns `true`.
+#[allow(unsafe_code, reason = "descriptors of others")]
+pub(crate) fn select(is_one: impl Fn(BorrowedFd<'static>) -> bool) -> Vec<BorrowedFd<'static>> {
+    alone(|| {
+        let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+        let names = entries.flatten().map(|entry| entry.file_name());
+        let numbers = names.filter_map(|name| name.to_str()?.parse().ok());
+        // SAFETY: the caller asks the kernel about them, to which one that was closed is an error.
+        let all = numbers.map(|number| unsafe { BorrowedFd::borrow_raw(number) });
+        all.filter(|socket| is_one(*socket)).collect()
+    })
 }
 
 /// Closes a socket, whose number then names nothing.
@@ -175,5 +187,5 @@ pub(crate) fn own(fd: RawFd) -> OwnedFd {
 )]
 pub(crate) fn close(socket: OwnedFd) {
     // SAFETY: nobody else owns it.
-    unsafe { rustix::io::close(socket.into_raw_fd()) };
+    alone(|| unsafe { rustix::io::close(socket.into_raw_fd()) });
 }

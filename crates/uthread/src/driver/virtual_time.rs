@@ -36,7 +36,7 @@ use crate::priorities::Priority;
 use crate::world::World;
 
 /// How long a packet to the same host may take.
-const ARRIVAL_TIME_MAX: Duration = Duration::from_millis(100);
+const ARRIVAL_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// How long threads and processes outside of the runtime may take to wake one of its fibers.
 const OUTSIDE_TIME_MAX: Duration = Duration::from_secs(3);
@@ -104,11 +104,15 @@ impl VirtualDriver {
         }
     }
 
-    /// Waits in a world until the kernel has delivered what was sent: otherwise it would depend on how
-    /// busy the computer is which fiber becomes ready first.
+    /// Waits until the kernel has delivered what was sent, if a seed decides: otherwise it would depend on
+    /// how busy the computer is which fiber becomes ready first, and whether a call has to wait. A world
+    /// knows whether something was sent.
     fn settle(&self) {
-        let world = self.clock.world();
-        if world.is_some_and(|world| world.take_sent()) && self.pending > 0 {
+        let may_arrive = match self.clock.world() {
+            Some(world) => world.take_sent(),
+            None => self.clock.is_seeded(),
+        };
+        if may_arrive {
             self.barrier.as_ref().inspect(|barrier| barrier.pass());
         }
     }
@@ -196,7 +200,11 @@ fn stay_on_a_cpu() {
 
 /// A socket that sends to itself. The kernel usually delivers a packet within the call that sends it, and
 /// otherwise after those that this CPU has sent before: once this one has arrived, they have.
-struct Barrier(OwnedFd);
+struct Barrier {
+    socket: OwnedFd,
+    /// Number of packets sent.
+    sent: Cell<u64>,
+}
 
 impl Barrier {
     fn new() -> rustix::io::Result<Barrier> {
@@ -209,14 +217,29 @@ impl Barrier {
         net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
         net::connect(&socket, &net::getsockname(&socket)?)?;
         sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(ARRIVAL_TIME_MAX))?;
-        Ok(Barrier(socket))
+        Ok(Barrier {
+            socket,
+            sent: Cell::new(0),
+        })
     }
 
     /// Waits until all packets have arrived that this CPU has sent.
     fn pass(&self) {
+        let number = self.sent.get() + 1;
+        self.sent.set(number);
         // If it cannot be sent or is dropped, so are others.
-        if net::send(&self.0, &[0], SendFlags::empty()).is_ok() {
-            let _ = net::recv(&self.0, &mut [0_u8; 1], RecvFlags::empty());
+        if net::send(&self.socket, &number.to_ne_bytes(), SendFlags::empty()).is_err() {
+            return;
+        }
+        loop {
+            let mut received = [0; 8];
+            match net::recv(&self.socket, &mut received, RecvFlags::empty()) {
+                // An earlier one may come late.
+                Ok(_) if u64::from_ne_bytes(received) == number => return,
+                // A ring interrupts its thread at the end of a request: the first of the packets has arrived.
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
         }
     }
 }
@@ -306,6 +329,7 @@ impl Driver for VirtualDriver {
         {
             return Start::Done(epoll::block(operation, 0));
         }
+        self.settle();
         // SAFETY: by the caller's contract.
         let start = unsafe { self.inner.start(operation, token) };
         self.pending += usize::from(matches!(start, Start::Pending(_)));
@@ -343,6 +367,8 @@ impl Driver for VirtualDriver {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) {
+        // How often a worker looks for work depends on real time.
+        self.checks.set(0);
         let sleep = match timeout {
             Some(Duration::ZERO) => {
                 self.settle();
