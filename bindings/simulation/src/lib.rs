@@ -77,7 +77,9 @@
 //! ```
 //!
 //! A run that fails prints its seed and the command that repeats it. `UTHREAD_SEED=7` runs one seed, and
-//! `UTHREAD_SEEDS=100000` as many. Time begins with the year 2000. A seed does not decide the numbers of
+//! `UTHREAD_SEEDS=100000` as many, by one process a CPU, up to the first that fails. `UTHREAD_SHRINK=1` then runs
+//! that seed again and again without some of the faults of its [`World`], and prints the few that it takes to
+//! fail; `UTHREAD_FAULTS=3,7-9` lets only these happen. Time begins with the year 2000. A seed does not decide the numbers of
 //! fibers, descriptors and ports, addresses of memory, and what a crate asks the kernel itself.
 //!
 //! # Hosts, networks and disks
@@ -104,17 +106,21 @@ mod link;
 mod random;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod real;
+mod seeds;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod threads;
 mod world;
 
 mod chance;
+mod faults;
 mod lock;
 
 use uthread::runtime::Builder;
 use uthread_interpose as _;
 
 pub use self::link::{Direction, Link};
+#[doc(hidden)]
+pub use self::seeds::repeat;
 pub use self::world::{Host, Links, World};
 
 /// Makes the time of a runtime virtual: what `#[uthread::test(virtual_time)]` does. The runtime has

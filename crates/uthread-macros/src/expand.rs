@@ -32,6 +32,7 @@ pub(crate) fn expand(kind: Kind, options: TokenStream, item: TokenStream) -> Res
         checks,
         calls,
         has_virtual_time,
+        seeds,
     } = Options::parse(kind, options)?;
     let outside = function.attributes();
     if let Some(second) = outside.chunks(2).find(|attribute| is_test(attribute)) {
@@ -61,13 +62,21 @@ pub(crate) fn expand(kind: Kind, options: TokenStream, item: TokenStream) -> Res
     if has_virtual_time {
         builder = quote!(::uthread_simulation::virtual_time(#builder));
     }
+    let builder = quote!(#builder #calls);
+    let run = match seeds {
+        None => quote!(#builder .#method(#name)),
+        Some(count) => {
+            let run = quote!(|builder| builder.#method(#name));
+            quote!(::uthread_simulation::repeat(#builder, #count, #run))
+        }
+    };
     Ok(quote! {
         #test
         #(#outside)*
         #(#visibility)* fn #name() #output {
             #checks
             #(#inner)*
-            #builder #calls .#method(#name) #end
+            #run #end
         }
     })
 }
@@ -263,8 +272,12 @@ mod tests {
             "fn a() {}",
             "#[::core::prelude::v1::test] fn a() {
                 fn a() {}
-                ::uthread_simulation::virtual_time(::uthread::Runtime::builder())
-                    .seeds(9).limit(Duration::from_secs(1)).run_test(a);
+                ::uthread_simulation::repeat(
+                    ::uthread_simulation::virtual_time(::uthread::Runtime::builder())
+                        .limit(Duration::from_secs(1)),
+                    9,
+                    |builder| builder.run_test(a)
+                );
             }",
         );
     }

@@ -38,6 +38,8 @@ pub(crate) struct Options {
     pub(crate) calls: TokenStream,
     /// `true` if the time of a test is virtual.
     pub(crate) has_virtual_time: bool,
+    /// With how many seeds a test is repeated.
+    pub(crate) seeds: Option<TokenStream>,
 }
 
 impl Options {
@@ -91,6 +93,7 @@ impl Options {
                 self.calls
                     .extend(quote!(.driver(::uthread::Driver::#driver)));
             }
+            "seeds" => self.seeds = Some(value.iter().cloned().collect()),
             _ => self.calls.extend(quote!(.#name(#(#value)*))),
         }
         Ok(())

@@ -140,6 +140,7 @@ pub fn time(clock: i32) -> Option<Duration> {
 ///     fn act(&self) -> bool {
 ///         false
 ///     }
+///     fn report(&self) {}
 /// }
 ///
 /// let enter = || interposition::enter(std::sync::Arc::new(Empty));

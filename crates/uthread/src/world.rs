@@ -71,4 +71,7 @@ pub trait World: Any + Send + Sync {
 
     /// Does what is due. Returns `true` if there was anything.
     fn act(&self) -> bool;
+
+    /// Writes what has happened last to the standard error, as the test has failed.
+    fn report(&self);
 }

@@ -1,6 +1,7 @@
 //! What the library, and functions of the C library, ask of a world instead of the kernel.
 
 use std::io::{self, IoSlice};
+use std::mem;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd as _, BorrowedFd, IntoRawFd as _, RawFd};
 use std::sync::atomic::Ordering;
@@ -10,9 +11,12 @@ use rustix::io::Errno;
 use uthread::interposition::{self, World as _};
 use uthread::sync::mpsc;
 
-use super::network::Sent;
+use super::network::{Sent, latency};
 use super::trace::Event;
-use super::{CLOSED_ELSEWHERE, Connected, Nowhere, Shared, State, disk, now, sockets};
+use super::{
+    CLOSED_ELSEWHERE, Connected, EVENTS_SHOWN, Nowhere, Shared, State, disk, now, sockets,
+};
+use crate::faults;
 
 /// How long TCP tries to connect.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(127);
@@ -40,13 +44,14 @@ impl interposition::World for Shared {
             return Some(Ok(length(buffers)));
         }
         let bytes = |room| gather(buffers, room);
-        match state.network.send(now(), (key, pair), socket, bytes) {
+        let State { network, trace, .. } = &mut *state;
+        match network.send(now(), (key, pair), socket, (bytes, &mut *trace)) {
             Sent::AtOnce => {
                 self.note_sent();
                 None
             }
             Sent::Taken(count) => {
-                state.trace.add(now(), Event::Sent(pair, count));
+                trace.add(now(), Event::Sent(pair, count));
                 Some(Ok(count))
             }
             Sent::Full => Some(Err(Errno::AGAIN.into())),
@@ -107,11 +112,10 @@ impl interposition::World for Shared {
             return Err(errno.into());
         }
         let latency: Duration = {
-            let state = self.state();
-            pairs
-                .iter()
-                .map(|pair| state.network.links.get(*pair).latency())
-                .sum()
+            let mut state = self.state();
+            let State { network, trace, .. } = &mut *state;
+            let each = pairs.map(|pair| latency(network.links.get(pair), pair, now(), trace));
+            each.into_iter().sum()
         };
         let left = limit.saturating_sub(now() - begin);
         if !latency.is_zero() && !sleep(latency.min(left)) {
@@ -175,6 +179,21 @@ impl interposition::World for Shared {
         }
         has_acted
     }
+
+    fn report(&self) {
+        let text = {
+            let mut state = self.state();
+            if mem::replace(&mut state.has_reported, true) {
+                return;
+            }
+            let summary = state
+                .trace
+                .summary(EVENTS_SHOWN, |number| state.name(number));
+            summary + &faults::count_line(state.trace.faults())
+        };
+        // Without the lock: this may suspend the caller.
+        eprintln!("the last events of the world:\n{text}");
+    }
 }
 
 impl Shared {
@@ -237,15 +256,12 @@ impl Shared {
             return Some(Ok(length(buffers)));
         }
         let bytes = || gather(buffers, usize::MAX);
-        let network = &mut state.network;
+        let State { network, trace, .. } = &mut *state;
         let pair = (from, peer);
-        let event = match network.send_datagram(now(), pair, socket, (to, bytes)) {
-            Sent::AtOnce | Sent::Full => return None,
-            Sent::Taken(0) => Event::Lost(pair, length(buffers)),
-            Sent::Taken(count) => Event::Sent(pair, count),
-        };
-        state.trace.add(now(), event);
-        Some(Ok(length(buffers)))
+        match network.send_datagram(now(), pair, socket, (to, bytes), trace) {
+            Sent::AtOnce | Sent::Full => None,
+            Sent::Taken(count) => Some(Ok(count)),
+        }
     }
 
     /// Returns the address of a listener to which a connection is never made, as its queue is full.
@@ -269,9 +285,10 @@ impl Shared {
             return false;
         };
         let mut state = self.state();
-        let travels = state.network.end(now(), (key, pair), socket);
+        let State { network, trace, .. } = &mut *state;
+        let travels = network.end(now(), (key, pair), socket, trace);
         if travels {
-            state.trace.add(now(), Event::Ended(pair));
+            trace.add(now(), Event::Ended(pair));
         }
         travels
     }
@@ -289,12 +306,13 @@ impl Shared {
             state.keep(pair.0, socket);
             return true;
         }
-        if let Some(socket) = state.network.close(now(), (key, pair), socket) {
+        let State { network, trace, .. } = &mut *state;
+        if let Some(socket) = network.close(now(), (key, pair), socket, trace) {
             // The caller closes it.
             let _ = socket.into_raw_fd();
             return false;
         }
-        state.trace.add(now(), Event::Ended(pair));
+        trace.add(now(), Event::Ended(pair));
         true
     }
 

@@ -155,7 +155,9 @@ impl Host {
         if !self.is_up() {
             return;
         }
-        self.note("crashes");
+        if !self.has_fault("crashes") {
+            return;
+        }
         uthread::shield(|| self.stop());
         let mut state = self.shared.state();
         let directory = self.shared.directory.join(&*state.machines[self.at()].name);
@@ -171,6 +173,14 @@ impl Host {
     /// [`crash`](Host::crash).
     pub fn restart(&self) {
         self.crash();
+        if self.is_up() {
+            let is_running = |main: &JoinHandle<_>| !main.is_finished();
+            if self.with(|machine| machine.main.as_ref().is_some_and(is_running)) {
+                // The crash was left out.
+                return;
+            }
+            uthread::shield(|| self.stop());
+        }
         self.boot();
     }
 
@@ -201,12 +211,28 @@ impl Host {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn set_clock_ahead(&self, ahead: Duration) {
-        self.with(|machine| machine.clock = (ahead, Duration::ZERO));
+        self.set_clock((ahead, Duration::ZERO));
     }
 
     /// Sets how far they are behind, like [`set_clock_ahead`](Host::set_clock_ahead).
     pub fn set_clock_behind(&self, behind: Duration) {
-        self.with(|machine| machine.clock = (Duration::ZERO, behind));
+        self.set_clock((Duration::ZERO, behind));
+    }
+
+    fn set_clock(&self, clock: (Duration, Duration)) {
+        let is_right = clock == (Duration::ZERO, Duration::ZERO);
+        if is_right || self.has_fault("the clock jumps") {
+            self.with(|machine| machine.clock = clock);
+        }
+    }
+
+    /// Notes a fault. Returns `false` if it is left out.
+    fn has_fault(&self, what: &str) -> bool {
+        let fault = self.shared.fault();
+        if fault.is_some() {
+            self.note(what, fault);
+        }
+        fault.is_some()
     }
 
     /// Sets the number of bytes that can still be written to the host's disk: then writes fail with `ENOSPC`.
@@ -237,6 +263,7 @@ impl Host {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn set_free_bytes(&self, free_bytes: Option<u64>) {
+        let free_bytes = free_bytes.filter(|_| self.has_fault("the disk becomes full"));
         self.change_disk(|disk| disk.free_bytes = free_bytes);
     }
 
@@ -247,6 +274,7 @@ impl Host {
     ///
     /// Panics if the host has no [directory](super::World::directory).
     pub fn set_disk_fails(&self, fails: bool) {
+        let fails = fails && self.has_fault("the disk fails");
         self.change_disk(|disk| disk.fails = fails);
     }
 
@@ -265,10 +293,10 @@ impl Host {
         action(&mut self.shared.state().machines[self.at()])
     }
 
-    fn note(&self, event: &str) {
+    fn note(&self, event: &str, fault: Option<u64>) {
         let mut state = self.shared.state();
         let event = format!("{}: {event}", state.name(self.number));
-        state.note(event);
+        state.note(event, fault);
     }
 
     /// Starts the program.
@@ -282,7 +310,7 @@ impl Host {
             machine.fibers = fibers.clone();
             (Arc::clone(&machine.program), machine.name.to_string())
         });
-        self.note("starts");
+        self.note("starts", None);
         let main = move || {
             fibers.enter();
             let result = program();

@@ -37,10 +37,11 @@ impl Link {
         *self == Link::AT_ONCE
     }
 
-    /// Chooses how long a segment takes, which TCP sends until it arrives.
-    pub(crate) fn latency(&self) -> Duration {
+    /// Chooses how long a segment takes, which TCP sends until it arrives. `may_lose` is asked for each loss.
+    pub(crate) fn latency(&self, mut may_lose: impl FnMut() -> bool) -> Duration {
         let losses = (0..LOSSES_MAX).take_while(|_| chance::happens(self.loss));
-        let again: Duration = losses.map(|loss| RETRANSMISSION * 2_u32.pow(loss)).sum();
+        let losses = losses.filter(|_| may_lose()).count() as u32;
+        let again = RETRANSMISSION * (2_u32.pow(losses) - 1);
         again + chance::time(&self.latency)
     }
 

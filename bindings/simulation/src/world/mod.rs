@@ -46,6 +46,7 @@ use self::links::Pair;
 use self::network::{Key, Network};
 use self::subnet::Subnet;
 use self::trace::{Event, Trace};
+use crate::faults;
 
 /// Number of events that a failed test prints.
 const EVENTS_SHOWN: usize = 100;
@@ -128,7 +129,9 @@ const EVENTS_SHOWN: usize = 100;
 /// # The end
 ///
 /// Dropping the world ends its hosts. If the program of one has failed or panicked, and nobody has
-/// [waited](Host::wait) for it, the test panics. A test that fails prints what has happened last.
+/// [waited](Host::wait) for it, the test panics. A test that fails prints its faults and what has happened last.
+/// Each cut, reset, crash and loss is a fault, as are a jump of a clock, a disk that fails or becomes full, and
+/// a resolver that fails. They are [numbered](crate#seeds), so that some can be left out.
 pub struct World {
     shared: Arc<Shared>,
 }
@@ -153,6 +156,8 @@ struct State {
     /// The connections of descriptors.
     sockets: Sockets,
     nowhere: Option<Nowhere>,
+    /// `true` once a failure was reported.
+    has_reported: bool,
     /// Holds the addresses until the world ends: a program that never does may keep the state.
     addresses: Option<UdpSocket>,
 }
@@ -200,6 +205,7 @@ impl World {
             directory: std::env::temp_dir().join(name),
             state: Mutex::new(State {
                 addresses: Some(addresses),
+                trace: Trace::new(faults::chosen()),
                 ..State::default()
             }),
             has_sent: AtomicBool::new(false),
@@ -308,7 +314,13 @@ impl World {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn set_resolver(&self, latency: Range<Duration>, fails: bool) {
-        self.shared.state().resolver = Resolver { latency, fails };
+        let mut state = self.shared.state();
+        let fault = fails.then(|| state.trace.fault()).flatten();
+        let fails = fault.is_some();
+        if fails {
+            state.note("names cannot be looked up".to_owned(), fault);
+        }
+        state.resolver = Resolver { latency, fails };
     }
 
     /// Returns what has happened, a line for each event: its time in seconds, the hosts, and what it was. See
@@ -317,7 +329,8 @@ impl World {
     /// It has the last 100,000 events.
     #[must_use]
     pub fn trace(&self) -> String {
-        self.shared.state().text(usize::MAX)
+        let state = self.shared.state();
+        state.trace.text(|number| state.name(number))
     }
 }
 
@@ -331,6 +344,11 @@ impl Shared {
     /// Notes that the kernel sends something. Relaxed: one worker uses it.
     fn note_sent(&self) {
         self.has_sent.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the number of the next fault, unless that is left out.
+    fn fault(&self) -> Option<u64> {
+        self.state().trace.fault()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -361,18 +379,13 @@ impl State {
         Some(at as u32 + 1)
     }
 
-    /// Returns at most so many of the last events.
-    fn text(&self, lines_max: usize) -> String {
-        self.trace.text(lines_max, |number| self.name(number))
-    }
-
     fn name(&self, number: u32) -> &str {
         &self.machines[number as usize - 1].name
     }
 
-    /// Notes what the test or a host has done.
-    fn note(&mut self, event: String) {
-        self.trace.add(now(), Event::Done(event));
+    /// Notes what the test or a host has done, and the number of the fault that it is.
+    fn note(&mut self, event: String, fault: Option<u64>) {
+        self.trace.add_with(now(), Event::Done(event), fault);
     }
 
     fn machine(&mut self, number: u32) -> Option<&mut Machine> {
@@ -428,14 +441,12 @@ impl Drop for World {
         drop((network, addresses));
         // Of no use if it fails.
         let _ = fs::remove_dir_all(&self.shared.directory);
-        if std::thread::panicking() {
-            let text = self.shared.state().text(EVENTS_SHOWN);
-            eprintln!("the last events of the world:\n{text}");
-            return;
+        let failure = ended.into_iter().flatten().next();
+        if failure.is_some() || std::thread::panicking() {
+            interposition::World::report(&*self.shared);
         }
-        if let Some(failure) = ended.into_iter().flatten().next() {
-            let text = self.shared.state().text(EVENTS_SHOWN);
-            panic!("{failure}; the last events of the world:\n{text}");
+        if let Some(failure) = failure.filter(|_| !std::thread::panicking()) {
+            panic!("{failure}");
         }
     }
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 
-use super::links::{Links, Pair};
+use super::links::{Link, Links, Pair};
 use super::sockets;
 use super::trace::{self, Trace};
 use crate::chance;
@@ -111,7 +111,7 @@ impl Network {
         now: Duration,
         (key, pair): (Key, Pair),
         socket: BorrowedFd<'_>,
-        bytes: impl FnOnce(usize) -> Vec<u8>,
+        (bytes, trace): (impl FnOnce(usize) -> Vec<u8>, &mut Trace),
     ) -> Sent {
         if !self.is_delayed(key, pair) {
             return Sent::AtOnce;
@@ -132,15 +132,21 @@ impl Network {
             bytes,
             passed: 0,
         };
-        self.add(now, (key, pair), content);
+        self.add(now, (key, pair), content, trace);
         Sent::Taken(length)
     }
 
     /// Lets a stream end after what was sent. Returns `false` if that is at once, and so the kernel's matter.
-    pub(super) fn end(&mut self, now: Duration, (key, pair): (Key, Pair), socket: RawFd) -> bool {
+    pub(super) fn end(
+        &mut self,
+        now: Duration,
+        (key, pair): (Key, Pair),
+        socket: RawFd,
+        trace: &mut Trace,
+    ) -> bool {
         let is_delayed = self.is_delayed(key, pair);
         if is_delayed {
-            self.add(now, (key, pair), Content::End(socket));
+            self.add(now, (key, pair), Content::End(socket), trace);
         }
         is_delayed
     }
@@ -151,11 +157,12 @@ impl Network {
         now: Duration,
         (key, pair): (Key, Pair),
         socket: OwnedFd,
+        trace: &mut Trace,
     ) -> Option<OwnedFd> {
         if !self.is_delayed(key, pair) {
             return Some(socket);
         }
-        self.add(now, (key, pair), Content::Close(socket));
+        self.add(now, (key, pair), Content::Close(socket), trace);
         None
     }
 
@@ -163,7 +170,13 @@ impl Network {
         !self.links.get(pair).is_at_once() || self.connections.contains_key(&key)
     }
 
-    fn add(&mut self, now: Duration, (key, pair): (Key, Pair), content: Content) {
+    fn add(
+        &mut self,
+        now: Duration,
+        (key, pair): (Key, Pair),
+        content: Content,
+        trace: &mut Trace,
+    ) {
         let length = content.length();
         let link = self.links.get(pair);
         let number = self.next;
@@ -176,27 +189,33 @@ impl Network {
             free_at: now,
         });
         connection.free_at = connection.free_at.max(now) + link.transmission(length);
-        let due = connection.last_due.max(connection.free_at + link.latency());
+        let due = connection
+            .last_due
+            .max(connection.free_at + latency(link, pair, now, trace));
         connection.last_due = due;
         connection.bytes += length;
         connection.segments.push_back(Segment { due, content });
         self.schedule(due, Event::Segment(key));
     }
 
-    /// Takes a datagram, unless the kernel has to send it, at once. If it is lost, none of its bytes are taken.
+    /// Takes a datagram, unless the kernel has to send it, at once.
     pub(super) fn send_datagram(
         &mut self,
         now: Duration,
         pair: Pair,
         socket: BorrowedFd<'_>,
         (to, bytes): (SocketAddr, impl FnOnce() -> Vec<u8>),
+        trace: &mut Trace,
     ) -> Sent {
         let link = self.links.get(pair);
         if link.is_at_once() {
             return Sent::AtOnce;
         }
-        if link.is_cut || chance::happens(link.loss) {
-            return Sent::Taken(0);
+        let fault = chance::happens(link.loss).then(|| trace.fault()).flatten();
+        if link.is_cut || fault.is_some() {
+            let bytes = bytes().len();
+            trace.add_with(now, trace::Event::Lost(pair, bytes), fault);
+            return Sent::Taken(bytes);
         }
         let bytes = bytes();
         let due = now + link.transmission(bytes.len()) + chance::time(&link.latency);
@@ -211,6 +230,7 @@ impl Network {
             bytes,
         };
         self.schedule(due, Event::Datagram(datagram));
+        trace.add(now, trace::Event::Sent(pair, length));
         Sent::Taken(length)
     }
 
@@ -334,6 +354,17 @@ impl Network {
         });
         closed.collect()
     }
+}
+
+/// Chooses how long a segment takes. Each loss is a fault.
+pub(super) fn latency(link: &Link, pair: Pair, now: Duration, trace: &mut Trace) -> Duration {
+    link.latency(|| {
+        let fault = trace.fault();
+        if fault.is_some() {
+            trace.add_with(now, trace::Event::Resent(pair), fault);
+        }
+        fault.is_some()
+    })
 }
 
 impl Content {

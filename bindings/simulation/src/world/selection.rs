@@ -79,7 +79,10 @@ impl<'world> Links<'world> {
     /// Lets nothing pass until the links are [healed](Links::heal): what is sent on a connection waits, as TCP
     /// sends it again, and datagrams are lost. See the example of [`World`](super::World).
     pub fn cut(&self) {
-        self.change("cut".to_owned(), |link| link.is_cut = true);
+        let Some(fault) = self.shared.fault() else {
+            return;
+        };
+        self.change_by("cut", Some(fault), |link| link.is_cut = true);
     }
 
     /// Lets everything pass again. See the example of [`World::between`](super::World::between).
@@ -100,6 +103,9 @@ impl<'world> Links<'world> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn reset(&self) {
+        let Some(fault) = self.shared.fault() else {
+            return;
+        };
         let is_one = |pair: Pair| match &self.pairs {
             None => true,
             Some(pairs) => pairs.iter().any(|it| [pair, (pair.1, pair.0)].contains(it)),
@@ -115,18 +121,22 @@ impl<'world> Links<'world> {
         }
         let mut state = self.shared.state();
         let forgotten = state.network.forget(is_one);
-        self.note(&mut state, "reset");
+        self.note(&mut state, "reset", Some(fault));
         drop(state);
         drop(forgotten);
     }
 
     fn change(&self, what: String, change: impl Fn(&mut Link)) {
-        let mut state = self.shared.state();
-        state.network.links.change(self.pairs.as_deref(), change);
-        self.note(&mut state, &what);
+        self.change_by(&what, None, change);
     }
 
-    fn note(&self, state: &mut State, what: &str) {
+    fn change_by(&self, what: &str, fault: Option<u64>, change: impl Fn(&mut Link)) {
+        let mut state = self.shared.state();
+        state.network.links.change(self.pairs.as_deref(), change);
+        self.note(&mut state, what, fault);
+    }
+
+    fn note(&self, state: &mut State, what: &str, fault: Option<u64>) {
         let names = self.pairs.as_ref().map(|pairs| {
             let names = pairs
                 .iter()
@@ -134,6 +144,6 @@ impl<'world> Links<'world> {
             names.collect::<Vec<_>>().join(", ")
         });
         let names = names.as_deref().unwrap_or("all links");
-        state.note(format!("{names}: {what}"));
+        state.note(format!("{names}: {what}"), fault);
     }
 }

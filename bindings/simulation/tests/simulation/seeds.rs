@@ -1,7 +1,7 @@
 //! What a seed decides.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 use std::{env, thread};
@@ -10,7 +10,9 @@ use uthread::fs::{self, File};
 use uthread::net::{TcpListener, TcpStream};
 use uthread::sync::{Mutex, mpsc};
 use uthread::{Driver, Runtime};
+use uthread_simulation::World;
 
+const MS: Duration = Duration::from_millis(1);
 const FIBERS: u64 = 8;
 
 /// Returns what fibers do in which order and when, by their numbers.
@@ -175,12 +177,17 @@ fn race() {
 
 /// Runs the test above with a variable. Returns whether it has passed, and its output.
 fn run_race(variable: &str, value: &str) -> (bool, String) {
+    run("seeds::race", &[(variable, value)])
+}
+
+fn run(test: &str, variables: &[(&str, &str)]) -> (bool, String) {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "seeds::race"]);
-    command
-        .env_remove("UTHREAD_SEED")
-        .env_remove("UTHREAD_SEEDS");
-    let output = command.env(variable, value).output().unwrap();
+    command.args(["--ignored", "--exact", test]);
+    for variable in ["SEED", "SEEDS", "FAULTS", "SHRINK"] {
+        command.env_remove(format!("UTHREAD_{variable}"));
+    }
+    command.envs(variables.iter().copied());
+    let output = command.output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8(text).unwrap())
 }
@@ -210,6 +217,73 @@ fn a_run_that_fails_can_be_repeated() {
     let (passed, output) = run_race("UTHREAD_SEEDS", "0");
     assert!(
         !passed && output.contains("no seeds: choose at least 1"),
+        "{output}"
+    );
+}
+
+#[uthread::test(virtual_time, seeds = 100)]
+#[ignore = "ends its process, as a part of another test"]
+fn aborts() {
+    if count() != 2 {
+        std::process::abort();
+    }
+}
+
+#[test]
+fn a_run_that_ends_its_process_is_found() {
+    let (passed, output) = run("seeds::aborts", &[("UTHREAD_SEEDS", "100")]);
+    let command = " cargo test -- --exact seeds::aborts";
+    assert!(!passed && output.contains(command), "{output}");
+}
+
+/// A client of two servers, one of which is crashed, and the other cut off: the sixth and the ninth of its
+/// faults. The others do no harm.
+#[uthread::test(virtual_time, seeds = 2)]
+#[ignore = "fails on purpose, as a part of another test"]
+fn nobody_answers() {
+    let world = World::new().unwrap();
+    world.links().set_latency(MS..MS);
+    let serve = || {
+        let listener = TcpListener::bind("0.0.0.0:7000")?;
+        listener.incoming().try_for_each(|stream| stream.map(drop))
+    };
+    world.host("first", serve);
+    let second = world.host("second", serve);
+    let client = world.host("client", || {
+        uthread::sleep(Duration::from_secs(60));
+        ["first", "second"]
+            .iter()
+            .map(|server| TcpStream::connect((*server, 7000)).map(drop))
+            .reduce(io::Result::or)
+            .unwrap()
+    });
+    let harmless = || world.link("first", "second").cut();
+    (0..5).for_each(|_| harmless());
+    second.crash();
+    (0..2).for_each(|_| harmless());
+    world.link("client", "first").cut();
+    (0..7).for_each(|_| harmless());
+    client.wait().unwrap();
+}
+
+#[test]
+fn faults_that_do_no_harm_are_left_out() {
+    let test = "seeds::nobody_answers";
+    let run = |variables: &[_]| run(test, variables);
+    let (passed, output) = run(&[("UTHREAD_SHRINK", "1")]);
+    let left =
+        format!("seed 0 fails: UTHREAD_SEED=0 UTHREAD_FAULTS=6,9 cargo test -- --exact {test}");
+    assert!(!passed && output.contains(&left), "{output}");
+    assert!(output.contains("2 of 16 faults are left"), "{output}");
+    assert!(output.contains("second: crashes (fault 6)"), "{output}");
+    assert!(!run(&[("UTHREAD_SEED", "0"), ("UTHREAD_FAULTS", "6,9")]).0);
+    for others in ["", "1-8,10-99", "9"] {
+        let (passed, output) = run(&[("UTHREAD_FAULTS", others)]);
+        assert!(passed, "{others}: {output}");
+    }
+    let (passed, output) = run(&[("UTHREAD_FAULTS", "x")]);
+    assert!(
+        !passed && output.contains("UTHREAD_FAULTS=x: give numbers"),
         "{output}"
     );
 }

@@ -75,8 +75,7 @@ pub struct Builder {
     context: Option<Arc<dyn AnyContext>>,
     monitor: monitor::Config,
     has_virtual_time: bool,
-    pub(super) seed: Option<u64>,
-    pub(super) seeds: Option<u64>,
+    seed: Option<u64>,
     pub(super) limit: Option<Duration>,
 }
 
@@ -100,7 +99,6 @@ impl fmt::Debug for Builder {
             .field("sample_delays", &self.monitor.delay_interval)
             .field("has_virtual_time", &self.has_virtual_time)
             .field("seed", &self.seed)
-            .field("seeds", &self.seeds)
             .field("limit", &self.limit)
             .finish_non_exhaustive()
     }
@@ -126,7 +124,6 @@ impl Builder {
             },
             has_virtual_time: false,
             seed: None,
-            seeds: None,
             limit: None,
         }
     }

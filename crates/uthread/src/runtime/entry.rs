@@ -8,7 +8,7 @@
 //! which would unwind them.
 
 use std::io::{self, Write};
-use std::mem::{self, ManuallyDrop};
+use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 use std::process::{ExitCode, Termination};
 use std::time::Duration;
@@ -16,7 +16,6 @@ use std::time::Duration;
 use super::builder::is_stack_size;
 use super::limit::Limit;
 use super::panic_hook;
-use super::seeds;
 use super::workers::is_count_of_workers;
 use super::{Backend, Builder, Runtime, Shutdown};
 
@@ -55,23 +54,6 @@ impl Builder {
     #[track_caller]
     pub fn run_test<T: Termination>(self, body: fn() -> T) -> ExitCode {
         panic_hook::capture();
-        let Some(count) = self.seeds else {
-            return self.run_once(body);
-        };
-        for seed in seeds::chosen(count) {
-            let builder = self.clone().virtual_time(Some(seed));
-            let run = seeds::Run(seed);
-            let code = builder.run_once(body);
-            if code != ExitCode::SUCCESS {
-                return code;
-            }
-            mem::forget(run);
-        }
-        ExitCode::SUCCESS
-    }
-
-    #[track_caller]
-    fn run_once<T: Termination>(self, body: fn() -> T) -> ExitCode {
         let limit = self.limit;
         let (runtime, limit) = match self.build().and_then(|runtime| begin(runtime, limit)) {
             Ok(begun) => begun,
@@ -79,19 +61,14 @@ impl Builder {
         };
         let result = panic::catch_unwind(AssertUnwindSafe(|| runtime.run(|| body().report())));
         let limit = limit.and_then(Limit::end);
-        if let Some(verdict) = limit.as_ref().or_else(|| runtime.verdict()) {
+        let verdict = limit.as_ref().or_else(|| runtime.verdict());
+        if verdict.is_some() || !matches!(result, Ok(ExitCode::SUCCESS)) {
+            runtime.report_world();
+        }
+        if let Some(verdict) = verdict {
             panic!("{verdict}");
         }
         result.unwrap_or_else(|payload| panic::resume_unwind(payload))
-    }
-
-    /// Repeats the test with so many seeds, which decide what may happen in several ways in virtual
-    /// time.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn seeds(mut self, count: u64) -> Builder {
-        self.seeds = Some(count);
-        self
     }
 
     /// Limits the time that the test may take, by the clock of the system. A test that takes longer
@@ -133,6 +110,13 @@ impl AbandonOnDrop {
         match &self.runtime().backend {
             Backend::Workers(workers) => workers.shared.verdict.get(),
             Backend::Threads(_) => None,
+        }
+    }
+
+    /// Writes what has happened in the world of a test that has failed, if it had one.
+    fn report_world(&self) {
+        if let Backend::Workers(workers) = &self.runtime().backend {
+            workers.shared.report_world();
         }
     }
 }

@@ -26,7 +26,6 @@ mod limit;
 mod metrics;
 mod panic_hook;
 mod polling;
-mod seeds;
 mod shortage;
 mod shutdown;
 mod starts;

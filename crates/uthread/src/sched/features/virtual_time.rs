@@ -39,6 +39,14 @@ impl Shared {
         // The timers of the worker count from then.
         clock.begin(|| make(driver))
     }
+
+    /// Writes what has happened in the world, if there is one.
+    pub(crate) fn report_world(&self) {
+        let clock = self.remote(0).clock.as_ref();
+        clock
+            .and_then(|clock| clock.world())
+            .inspect(|world| world.report());
+    }
 }
 
 impl Surroundings for Arc<Shared> {
