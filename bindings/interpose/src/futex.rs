@@ -20,6 +20,7 @@
 use std::arch::naked_asm;
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::Duration;
 
 use uthread::interposition;
 use uthread_pthread::futex::{self, Arguments};
@@ -30,6 +31,10 @@ use crate::{raw, rule};
 /// rarely shares a number with: the library's own wake-ups mostly find zero.
 static FIBERS: [AtomicU32; 1 << FIBERS_BITS] = [const { AtomicU32::new(0) }; 1 << FIBERS_BITS];
 const FIBERS_BITS: u32 = 8;
+
+/// How long a fiber with virtual time keeps its thread, in real time, while another thread may hold a lock
+/// of the process. Most locks are held for microseconds, unless their thread waits for a CPU.
+const OUTSIDE_TIME_MAX: Duration = Duration::from_millis(20);
 
 /// Returns the number for this word.
 fn fibers_at(word: *const u32) -> &'static AtomicU32 {
@@ -148,6 +153,10 @@ unsafe extern "C" fn futex(
 /// The arguments are those of the system call.
 #[allow(unsafe_code, reason = "a word of the program")]
 unsafe fn wait(arguments: Arguments) -> c_long {
+    // SAFETY: the caller's contract.
+    if arguments.time.is_null() && unsafe { has_changed_outside(arguments) } {
+        return 0;
+    }
     let fibers = fibers_at(arguments.word);
     // Sequentially consistent: pairs with the fence in `wake`.
     fibers.fetch_add(1, Ordering::SeqCst);
@@ -157,6 +166,44 @@ unsafe fn wait(arguments: Arguments) -> c_long {
     fibers.fetch_sub(1, Ordering::Release);
     // SAFETY: the caller's contract.
     waited.0.unwrap_or_else(|| unsafe { kernel(arguments) })
+}
+
+/// Waits in real time for a word that another thread may change, such as that of the lock of standard error:
+/// if the fiber was suspended, its virtual time would go on meanwhile. Returns `false` if nothing has
+/// changed.
+///
+/// # Safety
+///
+/// The arguments are those of the system call.
+#[allow(unsafe_code, reason = "a system call")]
+unsafe fn has_changed_outside(arguments: Arguments) -> bool {
+    if !is_static(arguments.word) || !interposition::has_virtual_time() {
+        return false;
+    }
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: OUTSIDE_TIME_MAX.as_nanos() as c_long,
+    };
+    let words = [
+        arguments.word.addr(),
+        (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize,
+        arguments.value as usize,
+        (&raw const time).addr(),
+    ];
+    // SAFETY: the caller's contract.
+    let result = unsafe { raw::result_of(libc::SYS_futex, words) };
+    result != -(libc::ETIMEDOUT as isize)
+}
+
+/// Returns `true` for a word in a variable of the program, and not of one runtime.
+#[allow(unsafe_code, reason = "symbols of the linker")]
+fn is_static(word: *const u32) -> bool {
+    unsafe extern "C" {
+        static __executable_start: u8;
+        static _end: u8;
+    }
+    let all = (&raw const __executable_start).addr()..(&raw const _end).addr();
+    all.contains(&word.addr())
 }
 
 /// The result of a wait; `None` if it is for the kernel.

@@ -1,7 +1,8 @@
 //! Programs in virtual time, on each driver.
 
 use std::io::{Read, Write};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 use std::{io, thread};
 
@@ -178,6 +179,32 @@ fn sleep_in_kernel() {
     let rest = std::ptr::null_mut::<libc::timespec>();
     // SAFETY: the time is valid for a read, and no rest is wanted.
     unsafe { libc::syscall(libc::SYS_nanosleep, &raw const time, rest) };
+}
+
+#[test]
+fn time_stands_still_while_a_thread_outside_holds_a_lock_of_the_process() {
+    static LOCK: Mutex<()> = Mutex::new(());
+    static IS_WANTED: AtomicBool = AtomicBool::new(false);
+    for _ in 0..10 {
+        let held = LOCK.lock().unwrap();
+        let fiber = thread::spawn(|| {
+            let builder = uthread_simulation::virtual_time(Runtime::builder());
+            builder.build().unwrap().run(|| {
+                let _other = uthread::spawn(|| uthread::sleep(HOUR));
+                uthread::sleep(TICK); // The other one has begun.
+                let start = Instant::now();
+                IS_WANTED.store(true, Ordering::Relaxed);
+                drop(LOCK.lock().unwrap());
+                start.elapsed()
+            })
+        });
+        while !IS_WANTED.swap(false, Ordering::Relaxed) {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_millis(1)); // The fiber waits, most likely.
+        drop(held);
+        assert_eq!(fiber.join().unwrap(), Duration::ZERO);
+    }
 }
 
 #[test]
