@@ -15,7 +15,8 @@ pub(crate) fn send(fd: c_int, buffers: &[IoSlice<'_>], to: Option<SocketAddr>) -
     let world = interposition::world()?;
     loop {
         match world.send(fd, buffers, to)? {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && world.await_room(fd) => {}
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock && world.await_room(fd, None) => {}
             result => return Some(returned(result)),
         }
     }

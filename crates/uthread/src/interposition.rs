@@ -111,7 +111,7 @@ pub fn time(clock: i32) -> Option<Duration> {
 ///     fn send(&self, _: i32, _: &[IoSlice<'_>], _: Option<SocketAddr>) -> Option<io::Result<usize>> {
 ///         None
 ///     }
-///     fn await_room(&self, _: i32) -> bool {
+///     fn await_room(&self, _: i32, _: Option<Duration>) -> bool {
 ///         false
 ///     }
 ///     fn connect(

@@ -34,8 +34,9 @@ pub trait World: Any + Send + Sync {
         to: Option<SocketAddr>,
     ) -> Option<io::Result<usize>>;
 
-    /// Waits until a send on this socket may succeed that had to wait. Returns `false` if none has to.
-    fn await_room(&self, socket: RawFd) -> bool;
+    /// Waits until a send on this socket need not wait any more that had to, or fails, at most for `limit`
+    /// and the timeout that the kernel knows. Returns `false` if it has waited for so long, or none has to.
+    fn await_room(&self, socket: RawFd, limit: Option<Duration>) -> bool;
 
     /// Connects a socket to an address, which may take time, at most `limit`. Returns the address to connect
     /// to if that is left to the caller.

@@ -54,18 +54,24 @@ impl interposition::World for Shared {
                 trace.add(now(), Event::Sent(pair, count));
                 Some(Ok(count))
             }
+            // The kernel has the error of a socket that was shut down.
+            Sent::Full if sockets::has_ended(socket) => None,
             Sent::Full => Some(Err(Errno::AGAIN.into())),
         }
     }
 
-    fn await_room(&self, socket: RawFd) -> bool {
-        let Some((key, _)) = self.connected(sockets::borrow(socket)) else {
+    fn await_room(&self, socket: RawFd, limit: Option<Duration>) -> bool {
+        let socket = sockets::borrow(socket);
+        let Some((key, _)) = self.connected(socket) else {
             return false;
         };
-        if sockets::is_nonblocking(sockets::borrow(socket)) {
+        if sockets::is_nonblocking(socket) {
             return false;
         }
-        wait_until(None, || self.state().network.has_room(key))
+        let limit = limit.or_else(|| sockets::send_timeout(socket));
+        wait_until(limit, || {
+            self.state().network.has_room(key) || sockets::has_ended(socket)
+        })
     }
 
     fn connect(

@@ -5,6 +5,7 @@ use std::mem::ManuallyDrop;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
@@ -85,6 +86,17 @@ pub(crate) fn send_to(socket: &OwnedFd, bytes: &[u8], to: SocketAddr) -> rustix:
         SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
         &to,
     )
+}
+
+/// Returns the timeout of sends, if there is one.
+pub(crate) fn send_timeout(socket: impl AsFd) -> Option<Duration> {
+    sockopt::socket_timeout(socket, sockopt::Timeout::Send).ok()?
+}
+
+/// Returns `true` if nothing more can be sent and received.
+pub(crate) fn has_ended(socket: impl AsFd) -> bool {
+    let mut polled = [PollFd::new(&socket, PollFlags::empty())];
+    rustix::event::poll(&mut polled, Some(&Timespec::default())).is_ok_and(|count| count > 0)
 }
 
 /// Ends a connection at once: its peer gets `ECONNRESET`.

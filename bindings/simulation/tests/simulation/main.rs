@@ -5,6 +5,7 @@
 //! | [`drivers`] | running a test with each driver |
 //! | [`crates`] | crates that know nothing of virtual time |
 //! | [`database`] | a client of a database, in a world |
+//! | [`full`] | connections of a world that are full |
 //! | [`link`] | links with faults |
 //! | [`seeds`] | what a seed decides |
 //! | [`virtual_time`] | what takes virtual time, deadlocks and limits |
@@ -14,6 +15,7 @@
 mod crates;
 mod database;
 mod drivers;
+mod full;
 mod link;
 mod seeds;
 mod virtual_time;

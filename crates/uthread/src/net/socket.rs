@@ -23,7 +23,7 @@ use crate::op::message::{Header, Message};
 use crate::op::net::{self, SocketOperation};
 use crate::op::peer_address::PeerAddress;
 use crate::resource::descriptor::{Descriptor, FdState};
-use crate::sched::caller::{self, spawn, turn, wait};
+use crate::sched::caller::{self, cancellation, spawn, turn, wait};
 
 /// A socket around `S`, the `std` type, which supplies the calls that never wait.
 pub(super) struct Socket<S> {
@@ -273,17 +273,25 @@ impl<S: Inner> Socket<S> {
         loop {
             match self.perform(operation, self.settings.write_timeout()) {
                 Ok(count) => return Ok(count as usize),
-                Err(error) if !self.waits_for_room(&error) => return Err(error),
+                Err(error) if !self.waits_for_room(&error)? => return Err(error),
                 Err(_) => {}
             }
         }
     }
 
-    /// Waits for room in a simulated network, where a send may have to wait for others.
+    /// Waits for room in a simulated network, where a send may have to wait for others. Returns `false` if
+    /// there is none in time.
     #[cold]
-    fn waits_for_room(&self, error: &io::Error) -> bool {
+    fn waits_for_room(&self, error: &io::Error) -> io::Result<bool> {
         let world = caller::world().filter(|_| error.kind() == io::ErrorKind::WouldBlock);
-        world.is_some_and(|world| world.await_room(self.inner.as_fd().as_raw_fd()))
+        let limit = self.settings.write_timeout();
+        let socket = self.inner.as_fd().as_raw_fd();
+        let has_room = world.is_some_and(|world| world.await_room(socket, limit));
+        if !has_room {
+            // A deadline or a cancellation has ended the wait.
+            cancellation::refuse_if_cancelled()?;
+        }
+        Ok(has_room)
     }
 
     fn perform(&self, operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {

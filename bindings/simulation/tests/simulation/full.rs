@@ -1,0 +1,103 @@
+//! Connections of a world that hold as much as they can, as their link is cut.
+
+use std::io::{self, ErrorKind, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use uthread_simulation::World;
+
+use crate::drivers::on_each_driver;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Runs a client whose link to the server is cut once it has connected.
+fn with_cut_link(client: fn() -> io::Result<()>) {
+    let world = World::new().unwrap();
+    world.links().set_latency(MS..MS);
+    world.host("server", || {
+        let _connections: Vec<_> = TcpListener::bind("0.0.0.0:7000")?.incoming().collect();
+        Ok(())
+    });
+    uthread::sleep(MS);
+    let client = world.host("client", client);
+    uthread::sleep(SECOND);
+    world.links().cut();
+    client.wait().unwrap();
+}
+
+/// Sends until the call takes time. Returns how it has failed, and after which time.
+fn fill(mut stream: impl Write) -> (ErrorKind, Duration) {
+    uthread::sleep(2 * SECOND);
+    let begin = Instant::now();
+    let error = stream.write_all(&[0; 4 << 20]).unwrap_err();
+    (error.kind(), begin.elapsed())
+}
+
+#[track_caller]
+fn assert_takes(expected: Duration, taken: Duration) {
+    assert!(
+        (expected..expected + MS).contains(&taken),
+        "{taken:?} instead of {expected:?}"
+    );
+}
+
+#[test]
+fn a_send_by_std_times_out() {
+    on_each_driver(|| {
+        with_cut_link(|| {
+            let stream = std::net::TcpStream::connect("server:7000")?;
+            stream.set_write_timeout(Some(5 * SECOND))?;
+            let (kind, taken) = fill(&stream);
+            assert_eq!(kind, ErrorKind::WouldBlock);
+            assert_takes(5 * SECOND, taken);
+            Ok(())
+        });
+    });
+}
+
+#[test]
+fn a_send_by_the_library_times_out() {
+    on_each_driver(|| {
+        with_cut_link(|| {
+            let stream = uthread::net::TcpStream::connect("server:7000")?;
+            stream.set_write_timeout(Some(5 * SECOND))?;
+            let (kind, taken) = fill(&stream);
+            assert_eq!(kind, ErrorKind::WouldBlock);
+            assert_takes(5 * SECOND, taken);
+            Ok(())
+        });
+    });
+}
+
+#[test]
+fn a_deadline_ends_a_send() {
+    on_each_driver(|| {
+        with_cut_link(|| {
+            let stream = uthread::net::TcpStream::connect("server:7000")?;
+            let sent = uthread::timeout(7 * SECOND, || fill(&stream));
+            let (kind, taken) = sent.expect("an error of the call");
+            assert_eq!(kind, ErrorKind::TimedOut);
+            assert_takes(5 * SECOND, taken);
+            Ok(())
+        });
+    });
+}
+
+#[test]
+fn a_shutdown_ends_a_send() {
+    on_each_driver(|| {
+        with_cut_link(|| {
+            let stream = Arc::new(uthread::net::TcpStream::connect("server:7000")?);
+            let filled = Arc::clone(&stream);
+            let fiber = uthread::spawn(move || fill(&*filled));
+            uthread::sleep(5 * SECOND);
+            rustix::net::shutdown(&*stream, rustix::net::Shutdown::Both)?;
+            let (kind, taken) = fiber.join().unwrap();
+            assert_eq!(kind, ErrorKind::BrokenPipe);
+            assert!(taken < 3200 * MS, "{taken:?}");
+            Ok(())
+        });
+    });
+}
