@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use uthread::net::{self, TcpStream};
-use uthread::{Runtime, timeout};
+use uthread::{spawn, timeout};
 
 use uthread_openmetrics::prometheus_client::collector::Collector;
 use uthread_openmetrics::prometheus_client::encoding::text::encode;
@@ -82,11 +82,7 @@ impl Counter {
 
 /// Starts a fiber that shows the counters of `server` and of the runtime to every client of the
 /// address in `args`, if there is one.
-pub(crate) fn start<S: Counted>(
-    args: &CountersArgs,
-    runtime: &Runtime,
-    server: &Arc<S>,
-) -> anyhow::Result<()> {
+pub(crate) fn start<S: Counted>(args: &CountersArgs, server: &Arc<S>) -> anyhow::Result<()> {
     let Some(addr) = args.counters else {
         return Ok(());
     };
@@ -98,7 +94,7 @@ pub(crate) fn start<S: Counted>(
     let mut registry = Registry::default();
     registry.register_collector(Box::new(uthread_openmetrics::Collector));
     registry.register_collector(Box::new(OfServer(Arc::clone(server))));
-    runtime.spawn(move || {
+    spawn(move || {
         // Ends only with the program: the listener is never shut down.
         let _ = net::serve(&listener, READERS_MAX, |stream, _| {
             // An error means that the reader has gone or takes too long.

@@ -9,7 +9,9 @@ use uthread::spawn;
 
 use crate::args::EchoArgs;
 use crate::exit::Exit;
-use crate::server::{self, Server, Setup};
+use crate::listen::{Listening, listen};
+use crate::runtime;
+use crate::server::{self, Server};
 use crate::stream::{Client, Stream};
 
 /// Bytes to read and send back at a time, while the client sends more than [`MESSAGE_BYTES`] at
@@ -34,16 +36,18 @@ impl Server for Echo {
 }
 
 pub(crate) fn run(args: &EchoArgs) -> Exit {
-    server::run(start(args), Duration::ZERO)
+    server::run(runtime::start(&args.server, false), |place| {
+        server::serve(start(args), place.stop, Duration::ZERO)
+    })
 }
 
-fn start(args: &EchoArgs) -> anyhow::Result<(Setup, Arc<Echo>)> {
-    let setup = Setup::new(&args.listen, &args.server, false)?;
+fn start(args: &EchoArgs) -> anyhow::Result<(Listening, Arc<Echo>)> {
+    let listening = listen(&args.listen, &args.server)?;
     // Scripts wait for this line. Nobody has to read it.
-    let (addr, origin) = (&setup.listening.addr, setup.listening.origin());
+    let (addr, origin) = (&listening.addr, listening.origin());
     let _ = writeln!(io::stdout(), "listening on {addr}{origin}");
     let compute = args.compute;
-    Ok((setup, Arc::new(Echo { compute })))
+    Ok((listening, Arc::new(Echo { compute })))
 }
 
 fn echo(mut stream: &Stream, compute: Duration) -> io::Result<()> {

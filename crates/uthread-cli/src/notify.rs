@@ -13,7 +13,7 @@ use anyhow::Context;
 use crate::output::tell;
 
 /// The service manager, if one waits for reports.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Manager(Option<UnixDatagram>);
 
 impl Manager {

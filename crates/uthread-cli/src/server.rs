@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+
 use uthread::Runtime;
 
-use crate::address::Address;
-use crate::args::ServerArgs;
 use crate::exit::Exit;
-use crate::listen::{Listening, listen};
+use crate::listen::Listening;
 use crate::output::tell;
-use crate::runtime;
 use crate::stop::{self, Stop};
 use crate::stream::{Client, Stream};
 
@@ -37,55 +35,58 @@ pub(crate) trait Server: Send + Sync + 'static {
     fn finish(&self, _cut: usize) {}
 }
 
-/// What a server needs before its first connection.
-pub(crate) struct Setup {
-    pub(crate) runtime: Runtime,
-    pub(crate) listening: Listening,
-    stop: Stop,
+/// Where a server runs.
+pub(crate) struct Place {
+    /// The runtime, as the startup line describes it.
+    pub(crate) runtime: String,
+    pub(crate) stop: Stop,
 }
 
-impl Setup {
-    pub(crate) fn new(addr: &Address, args: &ServerArgs, counted: bool) -> anyhow::Result<Setup> {
-        Ok(Setup {
-            runtime: runtime::start(args, counted)?,
-            listening: listen(addr, args)?,
-            stop: Stop::watch()?,
-        })
-    }
-
-    /// Returns what the startup line says in parentheses.
-    pub(crate) fn summary(&self) -> String {
-        format!(
-            "workers {}, driver {}{}",
-            self.runtime.workers(),
-            self.runtime.driver().driver(),
-            self.listening.origin()
-        )
-    }
-}
-
-/// Runs a server until a signal arrives and its connections have ended. After `grace`, or at another
-/// signal, the others are cut.
-pub(crate) fn run<S: Server>(started: anyhow::Result<(Setup, Arc<S>)>, grace: Duration) -> Exit {
-    let (setup, server) = match started {
-        Ok(started) => started,
-        Err(error) => {
-            tell(format_args!("{error:#}"));
-            return Exit::CouldNotStart;
+/// Runs a server on fibers of this runtime, until signals stop it.
+pub(crate) fn run(
+    runtime: anyhow::Result<Runtime>,
+    serve: impl FnOnce(Place) -> Exit + Send,
+) -> Exit {
+    match runtime.and_then(|runtime| Ok((runtime, Stop::watch()?))) {
+        Ok((runtime, stop)) => {
+            let (workers, driver) = (runtime.workers(), runtime.driver().driver());
+            let place = Place {
+                runtime: format!("workers {workers}, driver {driver}"),
+                stop,
+            };
+            runtime.run(|| serve(place))
         }
+        Err(error) => could_not_start(&error),
+    }
+}
+
+/// Runs a server on the caller's runtime until it is stopped and its connections have ended. After `grace`, or
+/// if it is stopped again, the others are cut.
+pub(crate) fn serve<S: Server>(
+    started: anyhow::Result<(Listening, Arc<S>)>,
+    stop: Stop,
+    grace: Duration,
+) -> Exit {
+    let (listening, server) = match started {
+        Ok(started) => started,
+        Err(error) => return could_not_start(&error),
     };
-    setup.stop.ready();
-    let cut = setup.runtime.run(|| {
-        let hurry = setup.stop.accept_until_signal(
-            setup.listening,
-            || server.drain(),
-            |stream, client| server.welcome(stream, client),
-        );
-        stop::wait(|| server.open_count() == 0, || server.cut(), grace, &hurry)
-    });
+    stop.ready();
+    let hurry = stop.accept_until_stop(
+        listening,
+        || server.drain(),
+        |stream, client| server.welcome(stream, client),
+    );
+    let cut = stop::wait(|| server.open_count() == 0, || server.cut(), grace, &hurry);
     server.finish(cut);
     match cut {
         0 => Exit::Done,
         _ => Exit::ConnectionsCut,
     }
+}
+
+/// Reports why there is no server.
+pub(crate) fn could_not_start(error: &anyhow::Error) -> Exit {
+    tell(format_args!("{error:#}"));
+    Exit::CouldNotStart
 }

@@ -25,20 +25,29 @@ const CUT_TIME_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Hurry(AtomicBool);
 
-/// The signals that stop a server, and the service manager that learns of it.
-#[derive(Debug)]
+/// What stops a server, and the service manager that learns of it.
 pub(crate) struct Stop {
-    signals: Signals,
+    requests: Box<dyn Iterator<Item = ()> + Send>,
     manager: Manager,
 }
 
 impl Stop {
+    /// Stops by signals, and tells the manager of the environment.
     pub(crate) fn watch() -> anyhow::Result<Stop> {
+        let signals = Signals::new([Signal::TERM, Signal::INT]);
+        let signals = signals.context("cannot watch for signals")?;
         Ok(Stop {
-            signals: Signals::new([Signal::TERM, Signal::INT])
-                .context("cannot watch for signals")?,
+            requests: Box::new(signals.map(drop)),
             manager: Manager::from_env()?,
         })
+    }
+
+    /// Stops by these requests.
+    pub(crate) fn when(requests: impl Iterator<Item = ()> + Send + 'static) -> Stop {
+        Stop {
+            requests: Box::new(requests),
+            manager: Manager::default(),
+        }
     }
 
     /// Reports that the server listens and can be stopped.
@@ -46,9 +55,9 @@ impl Stop {
         self.manager.ready();
     }
 
-    /// Passes connections to `handle` until a signal arrives, then calls `drain` and closes the
-    /// listener. The next signal sets the returned flag.
-    pub(crate) fn accept_until_signal(
+    /// Passes connections to `handle` until a request to stop, then calls `drain` and closes the
+    /// listener. The next request sets the returned flag.
+    pub(crate) fn accept_until_stop(
         mut self,
         listening: Listening,
         drain: impl FnOnce(),
@@ -56,7 +65,7 @@ impl Stop {
     ) -> Arc<Hurry> {
         thread::scope(|scope| {
             let accepting = scope.spawn(|| listening.accept_each(&mut handle));
-            self.signals.next();
+            self.requests.next();
             self.manager.stopping();
             drain();
             accepting.cancel();
@@ -67,7 +76,7 @@ impl Stop {
         let hurry = Arc::new(Hurry::default());
         let second = Arc::clone(&hurry);
         thread::spawn(move || {
-            for _ in self.signals {
+            for () in self.requests {
                 second.0.store(true, Ordering::Relaxed);
             }
         });

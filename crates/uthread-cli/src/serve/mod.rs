@@ -40,9 +40,10 @@ use crate::exit::Exit;
 use crate::http::request::Method;
 use crate::http::response::{Persistence, Status};
 use crate::line_log::LineLog;
-use crate::listen::raise_descriptor_limit;
+use crate::listen::{Listening, listen, raise_descriptor_limit};
 use crate::output::tell;
-use crate::server::{self, Server, Setup};
+use crate::runtime;
+use crate::server::{self, Place, Server};
 use crate::stream::{Client, Stream};
 use error_pages::ErrorPages;
 use peers::{Peer, Peers};
@@ -140,17 +141,23 @@ impl WebServer {
 }
 
 pub(crate) fn run(args: &ServeArgs) -> Exit {
-    server::run(start(args), args.grace)
+    let runtime = runtime::start(&args.server, args.counters.is_enabled());
+    server::run(runtime, |place| serve(args, place))
+}
+
+/// Serves on fibers of the caller's runtime.
+pub(crate) fn serve(args: &ServeArgs, place: Place) -> Exit {
+    server::serve(start(args, &place.runtime), place.stop, args.grace)
 }
 
 /// Prepares everything that can fail because of wrong arguments or settings, before serving starts.
-fn start(args: &ServeArgs) -> anyhow::Result<(Setup, Arc<WebServer>)> {
+fn start(args: &ServeArgs, runtime: &str) -> anyhow::Result<(Listening, Arc<WebServer>)> {
     let site = Site {
         root: open_root(&args.dir)?,
         error_pages: ErrorPages::load(args.error_pages.as_deref())?,
         listing: !args.no_listing,
     };
-    let setup = Setup::new(&args.listen, &args.server, args.counters.is_enabled())?;
+    let listening = listen(&args.listen, &args.server)?;
     raise_descriptor_limit(args.max_connections, 1);
     let server = Arc::new(WebServer {
         site,
@@ -161,15 +168,15 @@ fn start(args: &ServeArgs) -> anyhow::Result<(Setup, Arc<WebServer>)> {
         peers: Peers::new(args.max_connections),
         requests_served: Counter::default(),
     });
-    counters::start(&args.counters, &setup.runtime, &server)?;
+    counters::start(&args.counters, &server)?;
     let dir = args.dir.canonicalize().unwrap_or_else(|_| args.dir.clone());
     tell(format_args!(
-        "serving {} on {} ({})",
+        "serving {} on {} ({runtime}{})",
         dir.display(),
-        setup.listening.addr.url(),
-        setup.summary()
+        listening.addr.url(),
+        listening.origin()
     ));
-    Ok((setup, server))
+    Ok((listening, server))
 }
 
 fn open_root(dir: &Path) -> anyhow::Result<Root> {

@@ -39,9 +39,10 @@ use crate::connections::Connections;
 use crate::exit::Exit;
 use crate::input::Input;
 use crate::line_log::LineLog;
-use crate::listen::raise_descriptor_limit;
+use crate::listen::{Listening, listen, raise_descriptor_limit};
 use crate::output::tell;
-use crate::server::{self, Server, Setup};
+use crate::runtime;
+use crate::server::{self, Place, Server};
 use crate::stream::{Client, Listener, Stream};
 use connect::Connector;
 use counters::Counters;
@@ -132,31 +133,38 @@ impl Server for Tunnel {
 }
 
 pub(crate) fn run(args: &TunnelArgs) -> Exit {
-    let loaded = args
-        .load()
-        .and_then(|args| Ok((Settings::load(&args)?, args)));
+    let args = match args.load() {
+        Ok(args) if !args.check => args,
+        checked => return check(checked.and_then(|args| Settings::load(&args))),
+    };
+    let runtime = runtime::start(&args.server, args.counters.is_enabled());
+    server::run(runtime, |place| serve(args, place))
+}
+
+/// Reports whether the arguments and the files that they name are valid.
+fn check(loaded: anyhow::Result<Settings>) -> Exit {
     match loaded {
-        Ok(_) if args.check => {
+        Ok(_) => {
             tell("the options and their files are valid");
             Exit::Done
         }
-        Ok((settings, args)) => {
-            let grace = args.grace;
-            server::run(start(args, settings), grace)
-        }
-        Err(error) => {
-            tell(format_args!("{error:#}"));
-            Exit::CouldNotStart
-        }
+        Err(error) => server::could_not_start(&error),
     }
+}
+
+/// Serves on fibers of the caller's runtime.
+pub(crate) fn serve(args: TunnelArgs, place: Place) -> Exit {
+    let grace = args.grace;
+    server::serve(start(args, &place.runtime), place.stop, grace)
 }
 
 /// Prepares everything that can fail because of wrong arguments or settings, before the first
 /// connection.
-fn start(args: TunnelArgs, settings: Settings) -> anyhow::Result<(Setup, Arc<Tunnel>)> {
-    let setup = Setup::new(&args.listen, &args.server, args.counters.is_enabled())?;
+fn start(args: TunnelArgs, runtime: &str) -> anyhow::Result<(Listening, Arc<Tunnel>)> {
+    let settings = Settings::load(&args)?;
+    let listening = listen(&args.listen, &args.server)?;
     // Accepted sockets inherit it (tcp(7)).
-    if let Listener::Tcp(listener) = &setup.listening.listener {
+    if let Listener::Tcp(listener) = &listening.listener {
         rustix::net::sockopt::set_tcp_nodelay(listener, true)?;
     }
     let server = Arc::new(Tunnel {
@@ -171,15 +179,13 @@ fn start(args: TunnelArgs, settings: Settings) -> anyhow::Result<(Setup, Arc<Tun
     let args = &server.args;
     raise_descriptor_limit(args.max_connections, DESCRIPTORS_EACH);
     let expiring = Arc::clone(&server);
-    setup.runtime.spawn(move || {
+    spawn(move || {
         interval(EXPIRY_STEP).for_each(|_| open::expire(&expiring.open, &expiring.settings.get()))
     });
     let hang_ups = Signals::new([Signal::HUP]).context("cannot watch for SIGHUP")?;
     let reloading = Arc::clone(&server);
-    setup
-        .runtime
-        .spawn(move || hang_ups.for_each(|_| reloading.reload()));
-    crate::counters::start(&args.counters, &setup.runtime, &server)?;
+    spawn(move || hang_ups.for_each(|_| reloading.reload()));
+    crate::counters::start(&args.counters, &server)?;
     let purpose = match &args.to {
         Some(target) => target.to_string(),
         None => "HTTP and CONNECT".to_owned(),
@@ -188,11 +194,11 @@ fn start(args: TunnelArgs, settings: Settings) -> anyhow::Result<(Setup, Arc<Tun
         Some(_) => " over TLS",
         None => "",
     };
-    let (addr, summary) = (&setup.listening.addr, setup.summary());
+    let (addr, origin) = (&listening.addr, listening.origin());
     tell(format_args!(
-        "listening on {addr} for {purpose}{over} ({summary})"
+        "listening on {addr} for {purpose}{over} ({runtime}{origin})"
     ));
-    Ok((setup, server))
+    Ok((listening, server))
 }
 
 impl Tunnel {
