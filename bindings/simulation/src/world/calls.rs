@@ -362,7 +362,7 @@ fn wait_until(limit: Option<Duration>, is_so: impl Fn() -> bool) -> bool {
 }
 
 /// Waits for this time. Returns `false` if the caller is cancelled, which `uthread::sleep` would unwind.
-fn sleep(time: Duration) -> bool {
+pub(super) fn sleep(time: Duration) -> bool {
     let (_sender, receiver) = mpsc::sync_channel::<()>(1);
     let _ = receiver.recv_timeout(time);
     !uthread::thread::is_cancelled()

@@ -464,10 +464,10 @@ pub(crate) fn resolve(name: &str) -> Option<Result<IpAddr, i32>> {
         let latency = crate::chance::time(&state.resolver.latency);
         (number, latency, state.resolver.fails)
     };
-    if interposition::host().is_some() && !latency.is_zero() {
-        uthread::sleep(latency);
-    }
-    if interposition::host().is_some() && fails {
+    // No unwinding at the end of a host: the caller is code of C.
+    let is_cancelled =
+        interposition::host().is_some() && !latency.is_zero() && !calls::sleep(latency);
+    if interposition::host().is_some() && (fails || is_cancelled) {
         return Some(Err(libc::EAI_AGAIN));
     }
     Some(Ok(shared.subnet.address(number).into()))

@@ -343,6 +343,20 @@ fn a_host_reaches_hosts_only_and_names_may_fail() {
 }
 
 #[test]
+fn a_world_ends_while_a_name_is_looked_up() {
+    on_each_driver(|| {
+        let world = World::new().unwrap();
+        world.set_resolver(every(60 * SECOND), false);
+        world.host("client", || {
+            uthread::spawn(|| "client:80".to_socket_addrs().is_err());
+            uthread::sleep(60 * SECOND);
+            Ok(())
+        });
+        uthread::sleep(SECOND);
+    });
+}
+
+#[test]
 fn a_host_has_a_clock_of_its_own() {
     on_each_driver(|| {
         let world = World::new().unwrap();
