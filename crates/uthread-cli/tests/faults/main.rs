@@ -7,3 +7,4 @@ mod client;
 mod harness;
 
 mod serve;
+mod tunnel;

@@ -66,7 +66,7 @@ fn download_on_one(begin: Instant, count: &AtomicUsize) -> io::Result<()> {
     Ok(())
 }
 
-#[uthread::test(virtual_time, seeds = 20)]
+#[uthread::test(virtual_time, seeds = 12)]
 fn each_response_is_right_to_the_byte_or_incomplete() {
     let world = World::new().unwrap();
     world.links().set_latency(MS..50 * MS);
