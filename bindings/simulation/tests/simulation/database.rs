@@ -13,8 +13,7 @@ use redis::{Client, Connection, ConnectionLike as _, Parser, RedisError, RedisRe
 use uthread_pool::{Manage, Pool};
 use uthread_simulation::World;
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use crate::times::{MS, SECOND};
 
 /// How long the clients pay: longer than there are faults.
 const TIME: Duration = Duration::from_secs(14);

@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 use uthread_simulation::World;
 
 use crate::drivers::on_each_driver;
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use crate::times::{MS, SECOND, assert_takes};
 
 /// Runs a client whose link to the server is cut once it has connected.
 fn with_cut_link(client: fn() -> io::Result<()>) {
@@ -35,12 +33,11 @@ fn fill(mut stream: impl Write) -> (ErrorKind, Duration) {
     (error.kind(), begin.elapsed())
 }
 
-#[track_caller]
-fn assert_takes(expected: Duration, taken: Duration) {
-    assert!(
-        (expected..expected + MS).contains(&taken),
-        "{taken:?} instead of {expected:?}"
-    );
+/// Fills a stream whose sends time out after five seconds.
+fn assert_times_out(stream: impl Write) {
+    let (kind, taken) = fill(stream);
+    assert_eq!(kind, ErrorKind::WouldBlock);
+    assert_takes(5 * SECOND, taken);
 }
 
 #[test]
@@ -49,9 +46,7 @@ fn a_send_by_std_times_out() {
         with_cut_link(|| {
             let stream = std::net::TcpStream::connect("server:7000")?;
             stream.set_write_timeout(Some(5 * SECOND))?;
-            let (kind, taken) = fill(&stream);
-            assert_eq!(kind, ErrorKind::WouldBlock);
-            assert_takes(5 * SECOND, taken);
+            assert_times_out(&stream);
             Ok(())
         });
     });
@@ -63,9 +58,7 @@ fn a_send_by_the_library_times_out() {
         with_cut_link(|| {
             let stream = uthread::net::TcpStream::connect("server:7000")?;
             stream.set_write_timeout(Some(5 * SECOND))?;
-            let (kind, taken) = fill(&stream);
-            assert_eq!(kind, ErrorKind::WouldBlock);
-            assert_takes(5 * SECOND, taken);
+            assert_times_out(&stream);
             Ok(())
         });
     });

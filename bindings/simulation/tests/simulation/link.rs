@@ -10,8 +10,7 @@ use uthread_resilience::Retry;
 use uthread_simulation::{Direction, Link};
 
 use crate::drivers::on_each_driver;
-
-const SECOND: Duration = Duration::from_secs(1);
+use crate::times::SECOND;
 
 /// Echoes what a client sends until it ends, and then ends as well.
 fn echo(mut stream: TcpStream) -> io::Result<()> {

@@ -8,6 +8,7 @@
 //! | [`full`] | connections of a world that are full |
 //! | [`link`] | links with faults |
 //! | [`seeds`] | what a seed decides |
+//! | [`times`] | how exactly something takes a time |
 //! | [`virtual_time`] | what takes virtual time, deadlocks and limits |
 //! | [`websocket`] | clients and a server of WebSockets, in a world |
 //! | [`world`] | hosts, their network and their disks |
@@ -18,6 +19,7 @@ mod drivers;
 mod full;
 mod link;
 mod seeds;
+mod times;
 mod virtual_time;
 mod websocket;
 mod world;

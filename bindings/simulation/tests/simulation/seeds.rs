@@ -12,7 +12,8 @@ use uthread::sync::{Mutex, mpsc};
 use uthread::{Driver, Runtime};
 use uthread_simulation::World;
 
-const MS: Duration = Duration::from_millis(1);
+use crate::times::MS;
+
 const FIBERS: u64 = 8;
 
 /// Returns what fibers do in which order and when, by their numbers.

@@ -9,6 +9,7 @@ use std::{io, thread};
 use uthread::{Driver, Runtime};
 
 use crate::drivers::on_each_driver;
+use crate::times::assert_takes_within;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -24,10 +25,7 @@ fn time_of<T>(f: impl FnOnce() -> T) -> (T, Duration) {
 
 #[track_caller]
 fn assert_takes(expected: Duration, taken: Duration) {
-    assert!(
-        (expected..expected + TICK).contains(&taken),
-        "{taken:?} instead of {expected:?}"
-    );
+    assert_takes_within(TICK, expected, taken);
 }
 
 #[test]

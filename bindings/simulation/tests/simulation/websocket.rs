@@ -11,8 +11,7 @@ use tungstenite::stream::MaybeTlsStream;
 use tungstenite::{Error, Message, Result, accept, connect};
 use uthread_simulation::World;
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use crate::times::{MS, SECOND};
 
 /// How long a client waits for a message: longer than TCP takes to send it again a few times.
 const LIMIT: Duration = Duration::from_secs(2);

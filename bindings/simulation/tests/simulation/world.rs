@@ -12,9 +12,7 @@ use uthread::Runtime;
 use uthread_simulation::World;
 
 use crate::drivers::on_each_driver;
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use crate::times::{MS, SECOND, assert_takes};
 
 fn every(latency: Duration) -> std::ops::Range<Duration> {
     latency..latency
@@ -51,14 +49,6 @@ fn ask(mut stream: &TcpStream) -> io::Result<Duration> {
     stream.write_all(b"1")?;
     stream.read_exact(&mut [0])?;
     Ok(start.elapsed())
-}
-
-#[track_caller]
-fn assert_takes(expected: Duration, taken: Duration) {
-    assert!(
-        (expected..expected + MS).contains(&taken),
-        "{taken:?} instead of {expected:?}"
-    );
 }
 
 #[test]

@@ -181,16 +181,19 @@ fn with_client(disturb: fn(&World), client: fn(Client) -> io::Result<()>) {
     assert_eq!(server.wait().0, 0);
 }
 
+/// Asks for a tunnel, and expects this status after this time.
+fn expect_error(mut client: Client, port: u16, status: u16, after: Duration) -> io::Result<()> {
+    let begin = Instant::now();
+    assert_eq!(ask(&mut client, port)?, status);
+    assert_takes(after, begin.elapsed());
+    Ok(())
+}
+
 #[uthread::test(virtual_time, seeds = 20)]
 fn a_name_that_is_not_found_is_an_error_in_time() {
     with_client(
         |world| world.set_resolver(5 * SECOND..5 * SECOND, true),
-        |mut client| {
-            let begin = Instant::now();
-            assert_eq!(ask(&mut client, 7000)?, 502);
-            assert_takes(5 * SECOND + 20 * MS, begin.elapsed());
-            Ok(())
-        },
+        |client| expect_error(client, 7000, 502, 5 * SECOND + 20 * MS),
     );
 }
 
@@ -198,12 +201,7 @@ fn a_name_that_is_not_found_is_an_error_in_time() {
 fn a_name_that_takes_long_is_an_error_in_time() {
     with_client(
         |world| world.set_resolver(60 * SECOND..60 * SECOND, false),
-        |mut client| {
-            let begin = Instant::now();
-            assert_eq!(ask(&mut client, 7000)?, 504);
-            assert_takes(10 * SECOND + 20 * MS, begin.elapsed());
-            Ok(())
-        },
+        |client| expect_error(client, 7000, 504, 10 * SECOND + 20 * MS),
     );
 }
 
@@ -211,12 +209,7 @@ fn a_name_that_takes_long_is_an_error_in_time() {
 fn an_origin_that_cannot_be_reached_is_an_error_in_time() {
     with_client(
         |world| world.link("origin", "server").cut(),
-        |mut client| {
-            let begin = Instant::now();
-            assert_eq!(ask(&mut client, 7000)?, 504);
-            assert_takes(10 * SECOND + 20 * MS, begin.elapsed());
-            Ok(())
-        },
+        |client| expect_error(client, 7000, 504, 10 * SECOND + 20 * MS),
     );
 }
 
@@ -224,10 +217,8 @@ fn an_origin_that_cannot_be_reached_is_an_error_in_time() {
 fn an_origin_that_refuses_or_is_silent_is_an_error_in_time() {
     with_client(
         |_| (),
-        |mut client| {
-            let begin = Instant::now();
-            assert_eq!(ask(&mut client, 9)?, 502);
-            assert_takes(40 * MS, begin.elapsed());
+        |client| {
+            expect_error(client, 9, 502, 40 * MS)?;
             let mut client = connect()?;
             let begin = Instant::now();
             client.send("GET http://origin:8001/ HTTP/1.1\r\nHost: origin\r\n\r\n")?;
