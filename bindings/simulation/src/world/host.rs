@@ -152,10 +152,7 @@ impl Host {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn crash(&self) {
-        if !self.is_up() {
-            return;
-        }
-        if !self.has_fault("crashes") {
+        if !self.is_up() || !self.has_fault("crashes") {
             return;
         }
         uthread::shield(|| self.stop());
