@@ -287,7 +287,8 @@ impl Shared {
     /// Lets the end of what a socket sends travel like that. Returns `false` if it is at once.
     pub(crate) fn end_stream(&self, socket: RawFd) -> bool {
         self.note_sent();
-        let Some((key, pair)) = self.connected(sockets::borrow(socket)) else {
+        let socket = sockets::borrow(socket);
+        let Some((key, pair)) = self.connected(socket) else {
             return false;
         };
         let mut state = self.state();

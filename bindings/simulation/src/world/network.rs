@@ -13,14 +13,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 
 use super::links::{Link, Links, Pair};
-use super::sockets;
+use super::sockets::{self, Named};
 use super::trace::{self, Trace};
 use crate::chance;
 
@@ -82,13 +82,13 @@ struct Segment {
 #[derive(Debug)]
 enum Content {
     Bytes {
-        /// The sender's, which stays open until then.
-        socket: RawFd,
+        /// The sender's, which stays open until then unless the connection has failed.
+        socket: Named,
         bytes: Vec<u8>,
         passed: usize,
     },
     /// The end of the stream.
-    End(RawFd),
+    End(Named),
     /// The sender has closed this descriptor.
     Close(OwnedFd),
 }
@@ -128,7 +128,7 @@ impl Network {
         let bytes = bytes(room);
         let length = bytes.len();
         let content = Content::Bytes {
-            socket: socket.as_raw_fd(),
+            socket: Named::new(socket),
             bytes,
             passed: 0,
         };
@@ -141,12 +141,12 @@ impl Network {
         &mut self,
         now: Duration,
         (key, pair): (Key, Pair),
-        socket: RawFd,
+        socket: BorrowedFd<'_>,
         trace: &mut Trace,
     ) -> bool {
         let is_delayed = self.is_delayed(key, pair);
         if is_delayed {
-            self.add(now, (key, pair), Content::End(socket), trace);
+            self.add(now, (key, pair), Content::End(Named::new(socket)), trace);
         }
         is_delayed
     }
@@ -382,7 +382,7 @@ impl Content {
                 socket,
                 bytes,
                 passed,
-            } => match sockets::send(sockets::borrow(*socket), &bytes[*passed..]) {
+            } => match sockets::send(socket.get()?, &bytes[*passed..]) {
                 Ok(count) => {
                     *passed += count;
                     Ok(count)
@@ -391,7 +391,7 @@ impl Content {
                 Err(errno) => Err(errno),
             },
             Content::End(socket) => {
-                rustix::net::shutdown(sockets::borrow(*socket), Shutdown::Write).map(|()| 0)
+                rustix::net::shutdown(socket.get()?, Shutdown::Write).map(|()| 0)
             }
             Content::Close(_) => Ok(0),
         }

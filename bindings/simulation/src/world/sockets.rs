@@ -177,6 +177,41 @@ pub(crate) fn connect_at_once(socket: BorrowedFd<'_>, to: SocketAddr) -> io::Res
     Ok(connected?)
 }
 
+/// A socket of the program, by its descriptor.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Named {
+    fd: RawFd,
+    /// The number of the socket, which no other one has.
+    inode: Option<u64>,
+}
+
+impl Named {
+    pub(super) fn new(socket: BorrowedFd<'_>) -> Named {
+        Named {
+            fd: socket.as_raw_fd(),
+            inode: inode(socket),
+        }
+    }
+
+    /// Returns the socket.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` if it was closed: the number of its descriptor may be that of another one.
+    pub(super) fn get<'a>(self) -> rustix::io::Result<BorrowedFd<'a>> {
+        let socket = borrow(self.fd);
+        if inode(socket) == self.inode {
+            Ok(socket)
+        } else {
+            Err(Errno::BADF)
+        }
+    }
+}
+
+fn inode(socket: BorrowedFd<'_>) -> Option<u64> {
+    Some(rustix::fs::fstat(socket).ok()?.st_ino)
+}
+
 /// Borrows a descriptor of the program.
 #[allow(unsafe_code, reason = "a descriptor of the program")]
 pub(crate) fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {

@@ -1,7 +1,7 @@
-//! Connections of a world that hold as much as they can, as their link is cut.
+//! Connections of a world that hold what was sent: as much as they can, or until they are reset.
 
-use std::io::{self, ErrorKind, Write};
-use std::net::TcpListener;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ fn assert_times_out(stream: impl Write) {
 fn a_send_by_std_times_out() {
     on_each_driver(|| {
         with_cut_link(|| {
-            let stream = std::net::TcpStream::connect("server:7000")?;
+            let stream = TcpStream::connect("server:7000")?;
             stream.set_write_timeout(Some(5 * SECOND))?;
             assert_times_out(&stream);
             Ok(())
@@ -92,5 +92,39 @@ fn a_shutdown_ends_a_send() {
             assert!(taken < 3200 * MS, "{taken:?}");
             Ok(())
         });
+    });
+}
+
+/// The descriptor of the next connection usually has the same number.
+#[test]
+fn what_a_reset_connection_has_not_sent_is_lost() {
+    on_each_driver(|| {
+        let world = World::new().unwrap();
+        world.links().set_latency(10 * MS..10 * MS);
+        world.links().set_rate(Some(1000));
+        let server = world.host("server", || {
+            let listener = TcpListener::bind("0.0.0.0:7000")?;
+            let (first, _) = listener.accept()?;
+            uthread::sleep(SECOND);
+            drop(first); // A reset, as it has bytes that were not read.
+            let mut received = Vec::new();
+            listener.accept()?.0.read_to_end(&mut received)?;
+            assert_eq!(received, b"second");
+            Ok(())
+        });
+        uthread::sleep(MS);
+        let client = world.host("client", || {
+            let mut first = TcpStream::connect("server:7000")?;
+            first.write_all(b"first")?;
+            uthread::sleep(900 * MS);
+            first.write_all(&[0; 5000])?;
+            uthread::sleep(500 * MS);
+            drop(first);
+            let mut second = TcpStream::connect("server:7000")?;
+            uthread::sleep(10 * SECOND);
+            second.write_all(b"second")
+        });
+        client.wait().unwrap();
+        server.wait().unwrap();
     });
 }

@@ -5,7 +5,7 @@
 //! | [`drivers`] | running a test with each driver |
 //! | [`crates`] | crates that know nothing of virtual time |
 //! | [`database`] | a client of a database, in a world |
-//! | [`full`] | connections of a world that are full |
+//! | [`full`] | connections of a world that hold what was sent |
 //! | [`link`] | links with faults |
 //! | [`seeds`] | what a seed decides |
 //! | [`times`] | how exactly something takes a time |
