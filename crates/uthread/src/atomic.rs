@@ -25,9 +25,21 @@ thread_local! {
     static IS_LOCKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns `true` while the caller waits in [`lock`].
+/// Returns `true` while the caller waits in [`lock`], or is in [`while_locking`].
 pub(crate) fn is_locking() -> bool {
     IS_LOCKING.get()
+}
+
+/// Calls `action`, whose waits for locks must not suspend the calling fiber.
+pub(crate) fn while_locking<R>(action: impl FnOnce() -> R) -> R {
+    struct End(bool);
+    impl Drop for End {
+        fn drop(&mut self) {
+            IS_LOCKING.set(self.0);
+        }
+    }
+    let _end = End(IS_LOCKING.replace(true));
+    action()
 }
 
 /// Locks `mutex`, and says meanwhile that the caller does: a fiber that waits for a lock of the
@@ -35,10 +47,7 @@ pub(crate) fn is_locking() -> bool {
 #[cold]
 #[inline(never)]
 fn wait_and_lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    IS_LOCKING.set(true);
-    let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
-    IS_LOCKING.set(false);
-    guard
+    while_locking(|| mutex.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// A cell that lends its pointer only to a closure, so that `loom` sees the start and end of each

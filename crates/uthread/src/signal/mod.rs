@@ -30,6 +30,7 @@ use rustix::io::Errno;
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
+use crate::atomic;
 use crate::op::net::{self, SocketOperation};
 use crate::op::{self, Operation};
 use crate::resource::descriptor::{Descriptor, FdState};
@@ -58,8 +59,17 @@ pub use number::Signal;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct Signals {
-    delivery: SignalDelivery<UnixStream, SignalOnly>,
+    /// `None` at the end of the drop.
+    delivery: Option<Delivery>,
     state: FdState,
+}
+
+type Delivery = SignalDelivery<UnixStream, SignalOnly>;
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        atomic::while_locking(|| drop(self.delivery.take()));
+    }
 }
 
 impl Signals {
@@ -88,8 +98,12 @@ impl Signals {
         }
         let (reader, writer) = UnixStream::pair()?;
         let (reader, writer) = (standard::avoid(reader)?, standard::avoid(writer)?);
+        // The handlers have a lock, which all runtimes share.
+        let delivery = atomic::while_locking(|| {
+            SignalDelivery::with_pipe(reader, writer, SignalOnly, signals)
+        });
         Ok(Signals {
-            delivery: SignalDelivery::with_pipe(reader, writer, SignalOnly, signals)?,
+            delivery: Some(delivery?),
             state: FdState::new(),
         })
     }
@@ -180,14 +194,20 @@ impl Signals {
     }
 
     fn take_pending(&mut self) -> Option<Signal> {
-        self.delivery.pending().next().and_then(Signal::from_raw)
+        let delivery = self.delivery.as_mut()?;
+        delivery.pending().next().and_then(Signal::from_raw)
     }
 
     /// Returns a poll for the byte that announces a signal.
     fn readable(&self) -> net::Poll<'_> {
         net::Poll {
             descriptor: Descriptor {
-                fd: self.delivery.get_read().as_fd(),
+                fd: self
+                    .delivery
+                    .as_ref()
+                    .expect("set until the drop")
+                    .get_read()
+                    .as_fd(),
                 state: &self.state,
             },
             events: PollFlags::IN,
