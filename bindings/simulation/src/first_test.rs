@@ -61,18 +61,21 @@
 //!     0.000000 client: starts
 //!     0.000000 client -> server: connects to port 7000
 //!     ..
-//!     0.843138 client -> server: connects to port 7000
-//!     0.972816 client -> server: 2 B
-//!     1.000079 server -> client: cut
-//!     1.035659 client -> server: 2 B arrive
-//!     1.035659 server -> client: 2 B
-//!     1.972896 client -> server: the end of a stream
-//!     2.072904 client -> server: connects to port 7000
+//!     0.873338 client -> server: connects to port 7000
+//!     0.887400 server -> client: the end of a stream
+//!     1.000079 server -> client: cut (fault 1)
+//!     1.016070 client -> server: 2 B
+//!     1.071152 client -> server: 2 B arrive
+//!     1.071152 server -> client: 2 B
+//!     2.016150 client -> server: the end of a stream
+//!     2.093533 server -> client: the end of a stream
+//!     2.116157 client -> server: connects to port 7000
 //!     4.000186 all links: healed
-//!     4.048945 client -> server: 2 B
-//!     4.084617 server -> client: 2 B arrive
-//!     4.106489 client -> server: 2 B arrive
+//!     4.032019 server -> client: 2 B arrive
+//!     4.139254 client -> server: 2 B
+//!     4.164853 client -> server: 2 B arrive
 //!     ..
+//! uthread: faults of the world: 1
 //! uthread: seed 0 fails: UTHREAD_SEED=0 cargo test -- --exact each_payment_counts_once
 //! ```
 //!
