@@ -69,25 +69,29 @@ fn everywhere(
     settings: impl Fn(Builder<Manager>) -> Builder<Manager> + Sync,
     test: impl Fn(&Pool<Manager>, &Service) + Sync,
 ) {
-    let run = || {
-        let service = Arc::new(Service::default());
-        let pool = settings(Pool::builder(Manager(Arc::clone(&service)))).build();
-        test(&pool, &service);
-        drop(pool);
-        assert_eq!(
-            service.open.load(Ordering::SeqCst),
-            0,
-            "a connection is left"
-        );
-    };
+    let run = || with_pool(&settings, &test);
     run();
-    let places = [Driver::Uring, Driver::Epoll, Driver::Threads];
-    for (driver, workers) in places
-        .into_iter()
-        .flat_map(|driver| [(driver, 1), (driver, 2)])
-    {
+    on_workers(1, run);
+    on_workers(2, run);
+}
+
+fn with_pool(
+    settings: impl Fn(Builder<Manager>) -> Builder<Manager>,
+    test: impl Fn(&Pool<Manager>, &Service),
+) {
+    let service = Arc::new(Service::default());
+    let pool = settings(Pool::builder(Manager(Arc::clone(&service)))).build();
+    test(&pool, &service);
+    drop(pool);
+    let open = service.open.load(Ordering::SeqCst);
+    assert_eq!(open, 0, "a connection is left");
+}
+
+/// Runs a test in fibers, on each driver.
+fn on_workers(workers: usize, run: impl Fn() + Sync) {
+    for driver in [Driver::Uring, Driver::Epoll, Driver::Threads] {
         match Runtime::builder().driver(driver).workers(workers).build() {
-            Ok(runtime) => runtime.run(run),
+            Ok(runtime) => runtime.run(&run),
             Err(error) => eprintln!("not checked: {driver}: {error}"),
         }
     }
@@ -128,29 +132,28 @@ fn no_more_are_open_than_there_may_be() {
 
 #[test]
 fn those_that_wait_are_served_in_their_order() {
-    everywhere(
-        |builder| builder.max(1),
-        |pool, _| {
-            let order = Mutex::new(Vec::new());
-            uthread::scope(|scope| {
-                let first = pool.get().unwrap();
-                for number in 0..20 {
-                    let order = &order;
-                    scope.spawn(move || {
-                        let _connection = pool.get().unwrap();
-                        order.lock().unwrap().push(number);
-                        uthread::yield_now();
-                    });
-                    while pool.status().waiting <= number {
-                        uthread::yield_now();
-                    }
+    let test = |pool: &Pool<Manager>, _: &Service| {
+        let order = Mutex::new(Vec::new());
+        uthread::scope(|scope| {
+            let first = pool.get().unwrap();
+            for number in 0..20 {
+                let order = &order;
+                scope.spawn(move || {
+                    let _connection = pool.get().unwrap();
+                    order.lock().unwrap().push(number);
+                    uthread::yield_now();
+                });
+                while pool.status().waiting <= number {
+                    uthread::yield_now();
                 }
-                drop(first);
-            });
-            assert_eq!(*order.lock().unwrap(), Vec::from_iter(0..20));
-            assert_eq!(pool.status().waits, 20);
-        },
-    );
+            }
+            drop(first);
+        });
+        assert_eq!(*order.lock().unwrap(), Vec::from_iter(0..20));
+        assert_eq!(pool.status().waits, 20);
+    };
+    // Beside another worker, a call that is counted may not be in the queue yet.
+    on_workers(1, || with_pool(|builder| builder.max(1), test));
 }
 
 #[test]
