@@ -11,7 +11,7 @@ use crate::clock::{self, VirtualClock};
 use crate::fiber::host;
 use crate::forked;
 use crate::runtime::Builder;
-use crate::sched::caller;
+use crate::sched::caller::{self, turn};
 use crate::sched::features::virtual_time;
 use crate::sched::worker::current;
 use crate::sync::futex;
@@ -202,11 +202,40 @@ impl Host {
         let running = current::running().filter(|_| world().is_some());
         let fiber = running.expect("a fiber in a world calls this");
         self.0.admit(&fiber.reference());
+        if self.is_paused() {
+            turn::pass();
+        }
     }
 
     /// Cancels its fibers. See the example of [`Host`].
     pub fn cancel(&self) {
         self.0.cancel();
+    }
+
+    /// Pauses its fibers, as `SIGSTOP` does: one that becomes ready is not resumed before the host is. Others
+    /// go on, and so does the caller until it suspends.
+    ///
+    /// ```
+    /// let host = uthread::interposition::Host::new(1);
+    /// host.pause();
+    /// assert!(host.is_paused());
+    /// host.resume();
+    /// assert!(!host.is_paused());
+    /// ```
+    pub fn pause(&self) {
+        self.0.set_paused(true);
+    }
+
+    /// Ends a [`pause`](Host::pause), whose example shows it. The caller is on the worker of the fibers.
+    pub fn resume(&self) {
+        self.0.set_paused(false);
+        virtual_time::release_held();
+    }
+
+    /// Returns `true` while its fibers are paused. See the example of [`pause`](Host::pause).
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.0.is_paused()
     }
 
     /// Stops its fibers where they are, as the end of a process does: none is resumed, and what they hold is

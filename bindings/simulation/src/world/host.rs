@@ -165,11 +165,12 @@ impl Host {
         }
     }
 
-    /// Starts the program again, of a host that has crashed or whose program has returned; one that is up
-    /// crashes first. Those who were connected to it get `ECONNRESET`. See the example of
+    /// Starts the program again, of a host that has crashed or whose program has returned; one that is up, or
+    /// [paused](Host::pause), crashes first. Those who were connected to it get `ECONNRESET`. See the example of
     /// [`crash`](Host::crash).
     pub fn restart(&self) {
         self.crash();
+        self.resume();
         if self.is_up() {
             let is_running = |main: &JoinHandle<_>| !main.is_finished();
             if self.with(|machine| machine.main.as_ref().is_some_and(is_running)) {
@@ -179,6 +180,57 @@ impl Host {
             uthread::shield(|| self.stop());
         }
         self.boot();
+    }
+
+    /// Stops the host until it is [resumed](Host::resume), as `SIGSTOP`, a long pause of a garbage collector, or
+    /// a suspended virtual machine does: none of its fibers runs. Time goes on, for its clocks as well.
+    ///
+    /// The kernel goes on, too: connections to it are made, what is sent to it arrives in the buffers of its
+    /// sockets, and what it has sent before still travels. A call that waits ends in time, by what arrives or
+    /// by its timeout, and returns after the resume; timers expire late. What its fibers hold stays so, such as a
+    /// lock that the test shares with them. If one of them calls this, it returns after the resume.
+    ///
+    /// A host that is down or paused is not changed.
+    ///
+    /// ```
+    /// # let runtime = uthread_simulation::virtual_time(uthread::Runtime::builder()).build()?;
+    /// # runtime.run(|| -> std::io::Result<()> {
+    /// use std::time::{Duration, Instant};
+    /// use uthread_simulation::World;
+    ///
+    /// let world = World::new()?;
+    /// let leader = world.host("leader", || {
+    ///     let lease_ends = Instant::now() + Duration::from_secs(10);
+    ///     std::thread::sleep(Duration::from_secs(1));
+    ///     assert!(Instant::now() > lease_ends, "another leader was elected meanwhile");
+    ///     Ok(())
+    /// });
+    /// uthread::sleep(Duration::from_millis(500));
+    /// leader.pause();
+    /// uthread::sleep(Duration::from_secs(60));
+    /// leader.resume();
+    /// leader.wait()
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn pause(&self) {
+        let fibers = self.with(|machine| machine.fibers.clone());
+        if !self.is_up() || fibers.is_paused() || !self.has_fault("pauses") {
+            return;
+        }
+        fibers.pause();
+        if interposition::host() == Some(self.number) {
+            uthread::yield_now();
+        }
+    }
+
+    /// Ends a [`pause`](Host::pause), whose example shows it.
+    pub fn resume(&self) {
+        let fibers = self.with(|machine| machine.fibers.clone());
+        if fibers.is_paused() {
+            self.note("resumes", None);
+            fibers.resume();
+        }
     }
 
     /// Returns `false` from a crash to the restart. See the example of [`crash`](Host::crash).
@@ -336,6 +388,8 @@ impl Host {
 
     fn end_fibers(&self) {
         let fibers = self.with(|machine| machine.fibers.clone());
+        // They end by themselves.
+        fibers.resume();
         for _ in 0..LAST_TURNS {
             // Again, as those that end may have created others.
             fibers.cancel();

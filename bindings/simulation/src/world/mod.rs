@@ -130,7 +130,7 @@ const EVENTS_SHOWN: usize = 100;
 ///
 /// Dropping the world ends its hosts. If the program of one has failed or panicked, and nobody has
 /// [waited](Host::wait) for it, the test panics. A test that fails prints its faults and what has happened last.
-/// Each cut, reset, crash and loss is a fault, as are a jump of a clock, a disk that fails or becomes full, and
+/// Each cut, reset, crash, pause and loss is a fault, as are a jump of a clock, a disk that fails or becomes full, and
 /// a resolver that fails. They are [numbered](crate#seeds), so that some can be left out.
 pub struct World {
     shared: Arc<Shared>,

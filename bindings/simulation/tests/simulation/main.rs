@@ -7,6 +7,7 @@
 //! | [`database`] | a client of a database, in a world |
 //! | [`full`] | connections of a world that hold what was sent |
 //! | [`link`] | links with faults |
+//! | [`pause`] | hosts that are paused |
 //! | [`seeds`] | what a seed decides |
 //! | [`times`] | how exactly something takes a time |
 //! | [`virtual_time`] | what takes virtual time, deadlocks and limits |
@@ -18,6 +19,7 @@ mod database;
 mod drivers;
 mod full;
 mod link;
+mod pause;
 mod seeds;
 mod times;
 mod virtual_time;

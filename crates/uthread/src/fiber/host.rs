@@ -20,8 +20,18 @@ pub(crate) struct Host {
     fibers: Mutex<BTreeMap<NonZeroU64, FiberRef>>,
     /// `true` once they were cancelled.
     is_ending: AtomicBool,
+    /// `true` while they are not resumed.
+    is_paused: AtomicBool,
     /// `true` once they are not resumed any more.
     is_halted: AtomicBool,
+}
+
+/// Whether a host lets its fibers run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Running,
+    Paused,
+    Halted,
 }
 
 /// A local value of each fiber of a host.
@@ -43,6 +53,7 @@ impl Host {
             number,
             fibers: Mutex::default(),
             is_ending: AtomicBool::new(false),
+            is_paused: AtomicBool::new(false),
             is_halted: AtomicBool::new(false),
         }
     }
@@ -67,6 +78,16 @@ impl Host {
         self.is_ending.store(true, Ordering::Relaxed);
         let fibers: Vec<_> = lock(&self.fibers).values().cloned().collect();
         fibers.iter().for_each(cancel);
+    }
+
+    /// Sets whether the fibers are not resumed for now.
+    pub(crate) fn set_paused(&self, is_paused: bool) {
+        // Relaxed: the only worker runs the caller.
+        self.is_paused.store(is_paused, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Relaxed)
     }
 
     /// Stops the fibers where they are, forever.
@@ -100,7 +121,17 @@ pub(crate) fn is_ending(fiber: &Control) -> bool {
 
 /// Returns `true` if a fiber, which has left its stack, is not to be resumed any more.
 pub(crate) fn is_halted(fiber: &Control) -> bool {
-    member(fiber).is_some_and(|member| member.host.is_halted.load(Ordering::Relaxed))
+    state(fiber) == State::Halted
+}
+
+/// Returns whether the host of a fiber, which has left its stack, lets it run.
+pub(crate) fn state(fiber: &Control) -> State {
+    match member(fiber) {
+        // Relaxed: the only worker stores.
+        Some(member) if member.host.is_halted.load(Ordering::Relaxed) => State::Halted,
+        Some(member) if member.host.is_paused() => State::Paused,
+        Some(_) | None => State::Running,
+    }
 }
 
 /// Removes a fiber from its host that has not started, and will not.

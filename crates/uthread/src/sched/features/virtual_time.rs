@@ -24,6 +24,11 @@ pub(crate) fn enter(own: &Arc<dyn World>) -> Option<bool> {
     entered.flatten()
 }
 
+/// Lets the fibers go on of hosts that were paused, and are not any more.
+pub(crate) fn release_held() {
+    current::with_worker(|worker| worker.queues.release_held());
+}
+
 impl Shared {
     /// Makes a worker with this driver, whose waits take virtual time if this is the time of the runtime.
     pub(crate) fn with_clock<R>(

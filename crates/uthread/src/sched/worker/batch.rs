@@ -7,6 +7,7 @@ use super::Worker;
 use super::queues::pick::{NEW_FIBER_TURN, Starter};
 use super::running::Ran;
 use crate::driver::FLUSH_TIME_MAX;
+use crate::fiber::host::State;
 use crate::fiber::{FiberRef, Started};
 use crate::sched::budget::CALLS_MAX;
 
@@ -123,9 +124,13 @@ impl Worker {
             let Some(fiber) = next(switch) else {
                 break;
             };
-            if self.queues.is_halted(fiber) {
-                self.fibers.abandon(fiber, &self.queues, &self.io);
-                continue;
+            match self.queues.pass_or_hold(fiber) {
+                State::Running => {}
+                State::Paused => continue,
+                State::Halted => {
+                    self.fibers.abandon(fiber, &self.queues, &self.io);
+                    continue;
+                }
             }
             match self.run_recorded(fiber, switch) {
                 Ran::Quiet => {}

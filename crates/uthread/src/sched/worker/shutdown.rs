@@ -51,6 +51,7 @@ impl Ending {
         if self.cancelled_all.replace(true) && !abandons {
             return;
         }
+        queues.release_held();
         let mut reactor = io.reactor.borrow_mut();
         reactor.cancel_of(|fiber| {
             fiber.limits.cancel();

@@ -3,6 +3,7 @@
 //!
 //! | module | contents |
 //! | --- | --- |
+//! | [`hosts`] | the fibers of hosts in a simulated world |
 //! | [`spawn`] | where a new fiber goes |
 //! | [`wake`] | where a fiber goes that becomes ready |
 //! | [`steal`] | what it takes from others |
@@ -10,6 +11,7 @@
 //! | [`pick`] | the fiber to run next |
 //! | [`tracer`] | what is recorded while a tool traces the process |
 
+mod hosts;
 mod ordering;
 pub(in crate::sched) mod pick;
 mod spawn;
@@ -17,12 +19,13 @@ mod steal;
 mod tracer;
 mod wake;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
 
 use self::tracer::Tracer;
 use super::alerts::Alerts;
+use crate::fiber::Started;
 use crate::sched::queues::new_fibers::NewFibers;
 use crate::sched::queues::ready::Ready;
 use crate::sched::shared::{LocalEnds, Remote, Shared};
@@ -42,6 +45,8 @@ pub(crate) struct Queues {
     is_inactive: Cell<bool>,
     /// `true` if one of these is so, or if spawns are recorded.
     spawns_unusually: Cell<bool>,
+    /// The ready fibers of hosts that are paused, in the order of their turns.
+    held: RefCell<Vec<Started>>,
 }
 
 impl Queues {
@@ -66,6 +71,7 @@ impl Queues {
             spreads_next: Cell::new(false),
             is_inactive: Cell::new(false),
             spawns_unusually: Cell::new(false),
+            held: RefCell::default(),
         }
     }
 

@@ -13,7 +13,7 @@
 //! if its worker is [stuck](super::super::neighbors).
 
 use super::Queues;
-use crate::fiber::{FiberRef, Started, host};
+use crate::fiber::{FiberRef, host};
 use crate::priorities::Priority;
 use crate::root::EventKind;
 use crate::sched::queues::new_fibers::NewFibers;
@@ -98,25 +98,6 @@ impl Queues {
         self.push_new(fiber);
     }
 
-    /// Makes the host of the running fiber that of a new one.
-    fn pass_host(&self, fiber: &FiberRef) {
-        if self.has_hosts()
-            && let Some(host) = current::running().and_then(|running| host::of(running.control()))
-        {
-            host.admit(fiber);
-        }
-    }
-
-    /// Returns `true` if a fiber, which is ready, is not to be resumed any more.
-    pub(in crate::sched) fn is_halted(&self, fiber: Started) -> bool {
-        self.has_hosts() && host::is_halted(fiber.control())
-    }
-
-    pub(in crate::sched) fn has_hosts(&self) -> bool {
-        let clock = self.remote.clock.as_ref();
-        clock.is_some_and(|clock| clock.world().is_some())
-    }
-
     /// Removes a new fiber from its queue if it is the newest one.
     pub(in crate::sched) fn take_back(&self, fiber: &FiberRef) -> bool {
         let newest = self.new.pop_newest();
@@ -137,12 +118,6 @@ impl Queues {
         let spreads = self.shared.workers() > 1;
         self.spreads_next.set(spreads);
         self.note_spawns();
-    }
-
-    /// Records that fibers have hosts.
-    pub(in crate::sched) fn note_hosts(&self) {
-        self.note_spawns();
-        self.ready.set_halting();
     }
 
     /// Records whether spawns are ordinary.
