@@ -1,5 +1,6 @@
 //! The system call `futex` by `syscall(2)`, by which `std` and crates wait that have locks of their
-//! own. All other system calls go to the kernel.
+//! own. Of the others, those for a clock and for random bytes go to the functions of the C library, which
+//! `uthread-simulation` may have replaced, and those that leave a simulated world are reported to that.
 //!
 //! A fiber waits in the library's queues, a thread in those of the kernel. A waker finds both:
 //!
@@ -25,7 +26,7 @@ use std::time::Duration;
 use uthread::interposition;
 use uthread_pthread::futex::{self, Arguments};
 
-use crate::{raw, rule};
+use crate::{outside, raw, rule};
 
 /// Numbers of fibers that wait, by a hash of their word. Few fibers, of words that one of the library
 /// rarely shares a number with: the library's own wake-ups mostly find zero.
@@ -73,8 +74,17 @@ unsafe extern "C" fn plain(
     e: usize,
     f: usize,
 ) -> c_long {
-    // SAFETY: the caller's contract.
-    (unsafe { raw::call(number, [a, b, c, d, e, f]) }) as c_long
+    match number {
+        // SAFETY: the caller's contract.
+        libc::SYS_getrandom => unsafe { libc::getrandom(a as *mut _, b, c as u32) as c_long },
+        libc::SYS_clock_gettime => {
+            // SAFETY: the caller's contract.
+            c_long::from(unsafe { libc::clock_gettime(a as libc::clockid_t, b as *mut _) })
+        }
+        _ if outside::is_refused(number) => -1,
+        // SAFETY: the caller's contract.
+        _ => (unsafe { raw::call(number, [a, b, c, d, e, f]) }) as c_long,
+    }
 }
 
 /// # Safety

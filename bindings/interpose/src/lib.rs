@@ -22,8 +22,9 @@
 //! | --- | --- |
 //! | `raw` | system calls, as the C library makes them |
 //! | `rule` | which calls suspend a fiber |
+//! | `outside` | system calls that leave a simulated world |
 //! | `calls` | calls that wait |
-//! | `futex` | the system call `futex` |
+//! | `futex` | system calls by `syscall`, and of these `futex` |
 //! | `world` | calls in a simulated world |
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 
@@ -31,7 +32,14 @@ mod raw;
 
 mod rule;
 
+mod outside;
+
 mod calls;
 mod futex;
 
 mod world;
+
+#[doc(hidden)]
+pub use self::raw::{call as system_call, set_errno};
+#[doc(hidden)]
+pub use self::rule::keep_thread;

@@ -13,7 +13,7 @@ const ERRORS_MAX: isize = 4095;
 ///
 /// The contract of the system call.
 #[allow(unsafe_code, reason = "a system call")]
-pub(crate) unsafe fn call<const N: usize>(number: c_long, arguments: [usize; N]) -> isize {
+pub unsafe fn call<const N: usize>(number: c_long, arguments: [usize; N]) -> isize {
     // SAFETY: the caller's contract.
     returned(unsafe { result_of(number, arguments) })
 }
@@ -58,7 +58,7 @@ fn returned(result: isize) -> isize {
 /// Sets `errno`. Not inlined: the address is that of the thread-local storage of the caller's fiber.
 #[inline(never)]
 #[allow(unsafe_code, reason = "a variable of the C library")]
-pub(crate) fn set_errno(number: i32) {
+pub fn set_errno(number: i32) {
     // SAFETY: the call has no preconditions.
     let place = unsafe { libc::__errno_location() };
     // SAFETY: the address is that of a variable of the calling thread.

@@ -32,6 +32,20 @@ pub(crate) fn suspends() -> bool {
     !is_inside() && interposition::may_suspend()
 }
 
+/// Calls `action`, whose calls of the C library block the thread, and never suspend the fiber.
+#[doc(hidden)]
+pub fn keep_thread<R>(action: impl FnOnce() -> R) -> R {
+    struct End(bool);
+    impl Drop for End {
+        fn drop(&mut self) {
+            set_inside(self.0);
+        }
+    }
+    let _end = End(is_inside());
+    set_inside(true);
+    action()
+}
+
 /// Makes a call that may suspend the caller. A caller that has ignored the error of a cancellation or
 /// of a deadline again and again would be unwound; here it gets the error once more, as C and `std`
 /// do not expect that these calls unwind.

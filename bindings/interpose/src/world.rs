@@ -3,8 +3,8 @@
 
 use std::ffi::{c_int, c_void};
 use std::io::{self, IoSlice};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::{mem, slice};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::slice;
 
 use uthread::interposition::{self, World};
 
@@ -82,6 +82,42 @@ pub(crate) unsafe fn send_message(fd: c_int, message: *const libc::msghdr) -> Op
     unsafe { send_several(fd, message.msg_iov, message.msg_iovlen, to) }
 }
 
+/// An address of the internet, as the kernel takes it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) union Address {
+    v4: libc::sockaddr_in,
+    v6: libc::sockaddr_in6,
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Address {
+        match address {
+            SocketAddr::V4(v4) => Address {
+                v4: libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: v4.port().to_be(),
+                    sin_addr: libc::in_addr {
+                        s_addr: u32::from(*v4.ip()).to_be(),
+                    },
+                    sin_zero: [0; 8],
+                },
+            },
+            SocketAddr::V6(v6) => Address {
+                v6: libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: v6.port().to_be(),
+                    sin6_flowinfo: v6.flowinfo(),
+                    sin6_addr: libc::in6_addr {
+                        s6_addr: v6.ip().octets(),
+                    },
+                    sin6_scope_id: v6.scope_id(),
+                },
+            },
+        }
+    }
+}
+
 /// Connects a socket in the world. Returns the address to connect to if the kernel has to do it.
 ///
 /// # Errors
@@ -96,7 +132,7 @@ pub(crate) unsafe fn connect(
     fd: c_int,
     to: *const libc::sockaddr,
     length: libc::socklen_t,
-) -> Result<Option<libc::sockaddr_in>, c_int> {
+) -> Result<Option<Address>, c_int> {
     let Some(world) = interposition::world() else {
         return Ok(None);
     };
@@ -105,16 +141,7 @@ pub(crate) unsafe fn connect(
         return Ok(None);
     };
     match world.connect(fd, to, None) {
-        Ok(None) => Err(0),
-        Ok(Some(SocketAddr::V4(to))) => Ok(Some(libc::sockaddr_in {
-            sin_family: libc::AF_INET as libc::sa_family_t,
-            sin_port: to.port().to_be(),
-            sin_addr: libc::in_addr {
-                s_addr: u32::from(*to.ip()).to_be(),
-            },
-            sin_zero: [0; 8],
-        })),
-        Ok(Some(SocketAddr::V6(_))) => Ok(None),
+        Ok(to) => to.map(|to| Some(to.into())).ok_or(0),
         Err(error) => Err(returned(Err(error)) as c_int),
     }
 }
@@ -141,23 +168,35 @@ fn exists() -> bool {
     interposition::world().is_some()
 }
 
-/// Returns an address of IPv4.
+/// Returns an address of the internet.
 ///
 /// # Safety
 ///
 /// It is null, or has this length.
 #[allow(unsafe_code, reason = "memory of the program")]
 unsafe fn address(place: *const libc::sockaddr, length: libc::socklen_t) -> Option<SocketAddr> {
-    if place.is_null() || (length as usize) < mem::size_of::<libc::sockaddr_in>() {
+    let length = length as usize;
+    if place.is_null() || length < size_of::<libc::sa_family_t>() {
         return None;
     }
-    // SAFETY: by the caller's contract.
-    let address = unsafe { place.cast::<libc::sockaddr_in>().read_unaligned() };
-    if c_int::from(address.sin_family) != libc::AF_INET {
-        return None;
+    // SAFETY: by the caller's contract, it has a family.
+    let family = unsafe { place.cast::<libc::sa_family_t>().read_unaligned() };
+    match c_int::from(family) {
+        libc::AF_INET if length >= size_of::<libc::sockaddr_in>() => {
+            // SAFETY: by the caller's contract.
+            let v4 = unsafe { place.cast::<libc::sockaddr_in>().read_unaligned() };
+            let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+            Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
+        }
+        libc::AF_INET6 if length >= size_of::<libc::sockaddr_in6>() => {
+            // SAFETY: by the caller's contract.
+            let v6 = unsafe { place.cast::<libc::sockaddr_in6>().read_unaligned() };
+            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            let port = u16::from_be(v6.sin6_port);
+            Some(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
+        }
+        _ => None,
     }
-    let ip = Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr));
-    Some(SocketAddrV4::new(ip, u16::from_be(address.sin_port)).into())
 }
 
 fn returned(result: io::Result<usize>) -> isize {

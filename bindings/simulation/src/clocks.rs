@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
 use uthread::interposition;
+use uthread_interpose::system_call;
 
 use crate::world::Shared;
 
@@ -17,7 +18,8 @@ use crate::world::Shared;
 unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
     let Some(now) = interposition::time(clock) else {
         // SAFETY: the contract of the call is the caller's.
-        return unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) } as c_int;
+        return unsafe { system_call(libc::SYS_clock_gettime, [clock as usize, time.addr()]) }
+            as c_int;
     };
     let now = by_host(clock, now);
     let now = libc::timespec {

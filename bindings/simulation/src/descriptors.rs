@@ -2,9 +2,11 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::mem;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 
 use uthread::interposition::World as _;
+use uthread_interpose::system_call;
 
 use crate::real::real;
 use crate::world::{Shared, alone, note_close, resolve};
@@ -23,7 +25,12 @@ unsafe extern "C" fn bind(
 ) -> c_int {
     let call = |address: *const libc::sockaddr| {
         // SAFETY: the contract of the call is the caller's.
-        (unsafe { libc::syscall(libc::SYS_bind, socket, address, length) }) as c_int
+        (unsafe {
+            system_call(
+                libc::SYS_bind,
+                [socket as usize, address.addr(), length as usize],
+            )
+        }) as c_int
     };
     let Some(world) = Shared::current().filter(|_| !address.is_null()) else {
         return call(address);
@@ -60,7 +67,7 @@ unsafe extern "C" fn bind(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close(fd: c_int) -> c_int {
     // SAFETY: the contract of the call is the caller's.
-    let call = || (unsafe { libc::syscall(libc::SYS_close, fd) }) as c_int;
+    let call = || (unsafe { system_call(libc::SYS_close, [fd as usize]) }) as c_int;
     match Shared::current() {
         Some(world) if world.close(fd) => 0,
         Some(_) => alone(call),
@@ -87,7 +94,7 @@ unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
         how => how,
     };
     // SAFETY: the contract of the call is the caller's.
-    (unsafe { libc::syscall(libc::SYS_shutdown, fd, how) }) as c_int
+    (unsafe { system_call(libc::SYS_shutdown, [fd as usize, how as usize]) }) as c_int
 }
 
 /// Does what `getaddrinfo(3)` does.
@@ -119,6 +126,9 @@ unsafe extern "C" fn getaddrinfo(
     };
     match text.and_then(resolve) {
         None => {
+            if text.is_some_and(is_looked_up_outside) {
+                return libc::EAI_FAIL;
+            }
             // SAFETY: the contract of the call is the caller's.
             unsafe { call(name, service, hints, result) }
         }
@@ -130,4 +140,13 @@ unsafe extern "C" fn getaddrinfo(
             unsafe { call(text.as_ptr().cast(), service, hints, result) }
         }
     }
+}
+
+/// Tells the world of the caller of a name that is not one of its hosts. Returns `true` if that denies it.
+fn is_looked_up_outside(name: &str) -> bool {
+    if name == "localhost" || name.parse::<IpAddr>().is_ok() {
+        return false;
+    }
+    let kind = "looks up a name outside of the world,";
+    Shared::current().is_some_and(|world| world.leave(kind, Some(Path::new(name))).is_err())
 }

@@ -80,7 +80,31 @@
 //! `UTHREAD_SEEDS=100000` as many, by one process a CPU, up to the first that fails. `UTHREAD_SHRINK=1` then runs
 //! that seed again and again without some of the faults of its [`World`], and prints the few that it takes to
 //! fail; `UTHREAD_FAULTS=3,7-9` lets only these happen. Time begins with the year 2000. A seed does not decide
-//! the numbers of fibers, descriptors and ports, addresses of memory, and what a crate asks the kernel itself.
+//! the numbers of fibers, descriptors, processes and ports, addresses of memory, and what a program takes from
+//! outside of its [`World`].
+//!
+//! # What leaves a world
+//!
+//! A world notes what its hosts and the test do outside of it, once for each kind and place, with the line of the
+//! program. A test that fails prints that, [`World::escapes`] returns it, and after [`World::deny_escapes`] such
+//! calls fail with `EPERM`, and so does the test:
+//!
+//! ```text
+//! outside of the world, where no seed decides:
+//! server: changes a file outside of the world, `/tmp/state`, at src/server.rs:33
+//! client: starts a process, at build-tool-1.2.0/src/lib.rs:101, called at src/client.rs:12
+//! ```
+//!
+//! | | |
+//! | --- | --- |
+//! | files that are opened for writing, created, renamed or removed, outside of the host's [directory](World::directory) | reported |
+//! | files of other hosts, `/dev/random`, `/dev/urandom` | reported |
+//! | other files that are only read, such as `/etc/localtime` | in the [trace](World::trace): no run differs while they stay as they are |
+//! | processes; other runtimes, dedicated fibers, [`blocking`](uthread::blocking()); threads of a lean fiber | reported |
+//! | names that are not those of hosts; addresses of other computers, if the test itself uses them | reported; a host finds them unreachable |
+//! | system calls by `syscall(2)` for random bytes and a clock | are the world's, as by the functions of C |
+//! | others by `syscall(2)` that wait, send, change files, or make a thread | reported |
+//! | instructions: `syscall` of a program's own, as in crate `rustix`, `rdtsc`, `rdrand` | not seen |
 //!
 //! # Hosts, networks and disks
 //!
@@ -100,8 +124,12 @@
 mod clocks;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod descriptors;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+mod files;
 pub mod first_test;
 mod link;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+mod processes;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod random;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
@@ -114,6 +142,7 @@ mod world;
 mod chance;
 mod faults;
 mod lock;
+mod place;
 
 use uthread::runtime::Builder;
 use uthread_interpose as _;

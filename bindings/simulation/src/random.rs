@@ -4,6 +4,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use uthread::interposition;
+use uthread_interpose::system_call;
 
 /// Does what `getrandom(2)` does.
 ///
@@ -18,7 +19,7 @@ unsafe extern "C" fn getrandom(buffer: *mut c_void, length: usize, flags: c_uint
         return length.cast_signed();
     }
     // SAFETY: as above.
-    (unsafe { libc::syscall(libc::SYS_getrandom, buffer, length, flags) }) as isize
+    unsafe { system_call(libc::SYS_getrandom, [buffer.addr(), length, flags as usize]) }
 }
 
 /// Does what `getentropy(3)` does.

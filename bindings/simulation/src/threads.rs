@@ -14,6 +14,7 @@ use uthread::thread::{Builder, JoinHandle};
 
 use crate::lock::lock;
 use crate::real::real;
+use crate::world::Shared;
 
 type Start = extern "C" fn(*mut c_void) -> *mut c_void;
 
@@ -62,6 +63,12 @@ unsafe extern "C" fn pthread_create(
         *mut c_void,
     ) -> c_int;
     if !interposition::has_virtual_time() {
+        if !interposition::is_spawning()
+            && let Some(world) = Shared::current()
+            && world.leave("creates a thread of the system", None).is_err()
+        {
+            return libc::EPERM;
+        }
         // SAFETY: this is the type of the function.
         let call = unsafe { mem::transmute::<*mut c_void, Call>(real(c"pthread_create")) };
         // SAFETY: the contract of the call is the caller's.

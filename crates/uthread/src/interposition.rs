@@ -81,6 +81,16 @@ pub fn has_virtual_time() -> bool {
     may_suspend() && !forked::is_spawning() && time(libc::CLOCK_MONOTONIC).is_some()
 }
 
+/// Returns `true` while the library starts a thread for itself.
+///
+/// ```
+/// assert!(!uthread::interposition::is_spawning());
+/// ```
+#[must_use]
+pub fn is_spawning() -> bool {
+    forked::is_spawning()
+}
+
 /// Returns the time by a clock of `clock_gettime(2)`, since its epoch, if the caller is a fiber of a
 /// runtime with virtual time, or its worker. Returns `None` for the clocks of CPU time.
 ///
@@ -100,6 +110,7 @@ pub fn time(clock: i32) -> Option<Duration> {
 /// `Unsupported` if the caller has no virtual time, and `AlreadyExists` if its runtime has a world.
 ///
 /// ```
+/// use std::ffi::CStr;
 /// use std::io::{self, IoSlice};
 /// use std::net::SocketAddr;
 /// use std::time::Duration;
@@ -126,6 +137,12 @@ pub fn time(clock: i32) -> Option<Duration> {
 ///         address
 ///     }
 ///     fn write(&self, _: i32, _: Option<u64>, _: usize) -> io::Result<()> {
+///         Ok(())
+///     }
+///     fn open(&self, _: Option<i32>, _: &CStr, _: u64) -> io::Result<()> {
+///         Ok(())
+///     }
+///     fn escape(&self, _: &str) -> io::Result<()> {
 ///         Ok(())
 ///     }
 ///     fn sync(&self, _: i32) -> Option<io::Result<()>> {

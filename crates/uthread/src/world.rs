@@ -1,6 +1,7 @@
 //! What a simulated world does instead of the kernel.
 
 use std::any::Any;
+use std::ffi::CStr;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -60,6 +61,21 @@ pub trait World: Any + Send + Sync {
     ///
     /// Those of a disk that fails.
     fn write(&self, file: RawFd, offset: Option<u64>, length: usize) -> io::Result<()>;
+
+    /// Notes that a file is about to be opened with these flags of `open(2)`. A relative path starts at this
+    /// directory, or at the working directory.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` if the file is outside of the world, and that is denied.
+    fn open(&self, directory: Option<RawFd>, path: &CStr, flags: u64) -> io::Result<()>;
+
+    /// Notes what the caller is about to do outside of the world, which nothing in that decides.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` if that is denied.
+    fn escape(&self, what: &str) -> io::Result<()>;
 
     /// Syncs a file. Returns `None` if the kernel has to do it.
     fn sync(&self, file: RawFd) -> Option<io::Result<()>>;

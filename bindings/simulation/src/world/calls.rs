@@ -1,5 +1,6 @@
 //! What the library, and functions of the C library, ask of a world instead of the kernel.
 
+use std::ffi::CStr;
 use std::io::{self, IoSlice};
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -81,6 +82,7 @@ impl interposition::World for Shared {
         limit: Option<Duration>,
     ) -> io::Result<Option<SocketAddr>> {
         let Some(from) = interposition::host() else {
+            self.reach_address(to)?;
             self.note_sent();
             return Ok(Some(to));
         };
@@ -162,6 +164,14 @@ impl interposition::World for Shared {
         }
     }
 
+    fn open(&self, directory: Option<RawFd>, path: &CStr, flags: u64) -> io::Result<()> {
+        self.reach_by_flags((directory, path), flags)
+    }
+
+    fn escape(&self, what: &str) -> io::Result<()> {
+        self.leave(what, None)
+    }
+
     fn sync(&self, file: RawFd) -> Option<io::Result<()>> {
         let (status, path) = disk::regular(sockets::borrow(file))?;
         Some(self.state().disk(&path)?.sync(&status))
@@ -195,7 +205,7 @@ impl interposition::World for Shared {
             let summary = state
                 .trace
                 .summary(EVENTS_SHOWN, |number| state.name(number));
-            summary + &faults::count_line(state.trace.faults())
+            summary + &self.escapes_text() + &faults::count_line(state.trace.faults())
         };
         // Without the lock: this may suspend the caller.
         eprintln!("the last events of the world:\n{text}");
@@ -243,6 +253,11 @@ impl Shared {
         let mut local = sockets::local(socket)?;
         if sockets::is_stream(socket) {
             return None;
+        }
+        if let (None, Some(to)) = (interposition::host(), to)
+            && let Err(error) = self.reach_address(to)
+        {
+            return Some(Err(error));
         }
         let to = self.local(to.or_else(|| sockets::peer(socket))?);
         if let Some(host) = interposition::host()

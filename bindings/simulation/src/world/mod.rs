@@ -5,6 +5,7 @@
 //! | [`host`] | what a test does with a host |
 //! | [`selection`] | what a test does with links |
 //! | [`calls`] | what the library asks of a world |
+//! | [`escapes`] | what happens outside of it |
 //! | [`network`] | what is on its way between hosts |
 //! | [`trace`] | what has happened |
 //! | [`links`] | how it travels |
@@ -14,6 +15,7 @@
 
 mod calls;
 mod disk;
+mod escapes;
 mod host;
 mod links;
 mod network;
@@ -36,17 +38,20 @@ use std::time::Duration;
 
 use uthread::interposition;
 
+pub(crate) use self::escapes::{At, Change};
 pub use self::host::Host;
 pub use self::selection::Links;
 pub(crate) use self::sockets::alone;
 
 use self::disk::Disk;
+use self::escapes::Escapes;
 use self::host::Machine;
 use self::links::Pair;
 use self::network::{Key, Network};
 use self::subnet::Subnet;
 use self::trace::{Event, Trace};
 use crate::faults;
+use crate::lock::lock;
 
 /// Number of events that a failed test prints.
 const EVENTS_SHOWN: usize = 100;
@@ -141,6 +146,7 @@ pub(crate) struct Shared {
     subnet: Subnet,
     directory: PathBuf,
     state: Mutex<State>,
+    escapes: Mutex<Escapes>,
     /// `true` if the kernel may have sent something since the driver has asked.
     has_sent: AtomicBool,
 }
@@ -208,6 +214,7 @@ impl World {
                 trace: Trace::new(faults::chosen()),
                 ..State::default()
             }),
+            escapes: Mutex::default(),
             has_sent: AtomicBool::new(false),
         });
         interposition::enter(Arc::clone(&shared) as Arc<dyn interposition::World>)?;
@@ -321,6 +328,52 @@ impl World {
             state.note("names cannot be looked up".to_owned(), fault);
         }
         state.resolver = Resolver { latency, fails };
+    }
+
+    /// Returns what has happened outside of the world, where no seed decides it: a line for each kind and place,
+    /// with the host. It is empty if nothing has.
+    ///
+    /// These are changes to files outside of the host's [directory](World::directory), reads of random devices,
+    /// processes, threads of the system, runtimes, names and addresses that are not those of hosts, and system
+    /// calls that a program makes itself by `syscall(2)`. Files that are only read are in the
+    /// [trace](World::trace) alone. A test that fails prints both.
+    ///
+    /// ```
+    /// # let runtime = uthread_simulation::virtual_time(uthread::Runtime::builder()).build()?;
+    /// # runtime.run(|| -> std::io::Result<()> {
+    /// let world = uthread_simulation::World::new()?;
+    /// let host = world.host("a", || {
+    ///     std::process::Command::new("true").status()?;
+    ///     Ok(())
+    /// });
+    /// host.wait()?;
+    /// assert!(world.escapes().starts_with("a: starts a process, at "));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn escapes(&self) -> String {
+        lock(&self.shared.escapes).text()
+    }
+
+    /// Denies what [`escapes`](World::escapes) has, from now on: such calls fail with `EPERM`, and dropping the
+    /// world panics if there were any.
+    ///
+    /// ```should_panic
+    /// # let runtime = uthread_simulation::virtual_time(uthread::Runtime::builder()).build().unwrap();
+    /// # runtime.run(|| {
+    /// let world = uthread_simulation::World::new().unwrap();
+    /// world.deny_escapes();
+    /// let host = world.host("a", || {
+    ///     assert!(std::fs::write("/tmp/a", "1").is_err());
+    ///     Ok(())
+    /// });
+    /// host.wait().unwrap();
+    /// # })
+    /// ```
+    pub fn deny_escapes(&self) {
+        lock(&self.shared.escapes).is_denied = true;
     }
 
     /// Returns what has happened, a line for each event: its time in seconds, the hosts, and what it was. See
@@ -442,6 +495,7 @@ impl Drop for World {
         // Of no use if it fails.
         let _ = fs::remove_dir_all(&self.shared.directory);
         let failure = ended.into_iter().flatten().next();
+        let failure = failure.or_else(|| self.shared.denied());
         if failure.is_some() || std::thread::panicking() {
             interposition::World::report(&*self.shared);
         }

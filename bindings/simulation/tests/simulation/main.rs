@@ -5,6 +5,7 @@
 //! | [`drivers`] | running a test with each driver |
 //! | [`crates`] | crates that know nothing of virtual time |
 //! | [`database`] | a client of a database, in a world |
+//! | [`escapes`] | what leaves a world |
 //! | [`full`] | connections of a world that hold what was sent |
 //! | [`link`] | links with faults |
 //! | [`pause`] | hosts that are paused |
@@ -17,6 +18,7 @@
 mod crates;
 mod database;
 mod drivers;
+mod escapes;
 mod full;
 mod link;
 mod pause;

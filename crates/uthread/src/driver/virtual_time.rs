@@ -295,8 +295,15 @@ fn prepare(world: &dyn World, operation: &FileOperation<'_>) -> Result<(), Errno
             let length = buffers.iter().map(|buffer| buffer.len()).sum();
             world.write(file.fd.as_raw_fd(), *offset, length)
         }
+        FileOperation::Open {
+            directory,
+            path,
+            how,
+        } => {
+            let directory = directory.map(|directory| directory.as_raw_fd());
+            world.open(directory, path, how.flags)
+        }
         FileOperation::Sync { .. }
-        | FileOperation::Open { .. }
         | FileOperation::Read { .. }
         | FileOperation::ReadVectored { .. } => Ok(()),
     };

@@ -14,6 +14,7 @@ use crate::driver::uring;
 use crate::fiber::{AnyContext, FiberContext};
 use crate::forked;
 use crate::pool::{self, Job};
+use crate::sched::caller;
 use crate::sched::features::fork;
 use crate::sched::monitor::{self, Monitor, Stall};
 use crate::sched::shared::spares::StartThread;
@@ -387,6 +388,7 @@ impl Builder {
     /// ```
     pub fn build(self) -> io::Result<Runtime> {
         let counts = self.check()?;
+        caller::escape("builds a runtime, with threads of its own")?;
         panic_hook::install();
         fork::register_handlers();
         self.choose(counts).map_err(shortage::explain)

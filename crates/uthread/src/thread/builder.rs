@@ -98,6 +98,9 @@ fn try_start<R>(
         let what = format!("a stack of {bytes} bytes: choose at most {STACK_SIZE_MAX}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
+    if dedicated {
+        caller::escape("starts a thread, for a dedicated fiber")?;
+    }
     let runtime = match runtime {
         None if !caller::is_inside() => Some(Runtime::try_default()?),
         runtime => runtime,

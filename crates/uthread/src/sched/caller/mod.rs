@@ -15,6 +15,7 @@ pub(crate) mod spawn;
 pub(crate) mod turn;
 pub(crate) mod wait;
 
+use std::io;
 use std::iter;
 use std::ptr;
 use std::sync::Arc;
@@ -156,6 +157,15 @@ pub(crate) fn world() -> Option<Arc<dyn World>> {
     } else {
         None
     }
+}
+
+/// Tells the simulated world of the caller, if it has one, what is about to happen outside of it.
+///
+/// # Errors
+///
+/// `EPERM` if that is denied.
+pub(crate) fn escape(what: &str) -> io::Result<()> {
+    world().map_or(Ok(()), |world| world.escape(what))
 }
 
 /// Returns the priority of the calling fiber; outside of fibers, the normal one.

@@ -40,6 +40,7 @@ pub(crate) fn perform<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> i
 ///
 /// The error of `call`; `ECANCELED` or `ETIMEDOUT` if it did not run.
 pub(crate) fn perform_start<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    caller::escape("starts a process")?;
     perform_in(pool::starts(), call)
 }
 
@@ -97,6 +98,8 @@ where
     if !caller::is_on_worker() {
         return call();
     }
+    // The call is made even if that is denied: it has no error.
+    let _ = caller::escape("runs a closure beside the fibers of the world, by `blocking`");
     if is_replaced() {
         return call_here(call);
     }

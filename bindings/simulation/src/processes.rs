@@ -1,0 +1,69 @@
+//! The functions of the C library that start a process: a simulated world has none.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::mem;
+
+use crate::files::refuse;
+use crate::real::real;
+use crate::world::Shared;
+
+const WHAT: &str = "starts a process";
+
+/// Tells the world of the caller. Returns the error number if it denies that.
+fn refusal() -> Option<c_int> {
+    let error = Shared::current()?.leave(WHAT, None).err()?;
+    error.raw_os_error()
+}
+
+/// Does what `fork(2)` does.
+#[allow(unsafe_code, reason = "a function of the C library")]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fork() -> libc::pid_t {
+    type Call = unsafe extern "C" fn() -> libc::pid_t;
+    if let Some(number) = refusal() {
+        return refuse(&std::io::Error::from_raw_os_error(number));
+    }
+    // SAFETY: this is the type of the function.
+    let call = unsafe { mem::transmute::<*mut c_void, Call>(real(c"fork")) };
+    // SAFETY: the contract of the call is the caller's.
+    unsafe { call() }
+}
+
+/// Defines functions that start a program.
+macro_rules! starting {
+    ($($name:ident, $text:literal;)*) => {
+        $(
+            #[allow(unsafe_code, reason = "a function of the C library")]
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(
+                process: *mut libc::pid_t,
+                path: *const c_char,
+                actions: *const libc::posix_spawn_file_actions_t,
+                attributes: *const libc::posix_spawnattr_t,
+                arguments: *const *mut c_char,
+                environment: *const *mut c_char,
+            ) -> c_int {
+                type Call = unsafe extern "C" fn(
+                    *mut libc::pid_t,
+                    *const c_char,
+                    *const libc::posix_spawn_file_actions_t,
+                    *const libc::posix_spawnattr_t,
+                    *const *mut c_char,
+                    *const *mut c_char,
+                ) -> c_int;
+                if let Some(number) = refusal() {
+                    return number;
+                }
+                // SAFETY: this is the type of the function.
+                let call = unsafe { mem::transmute::<*mut c_void, Call>(real($text)) };
+                // SAFETY: the contract of the call is the caller's.
+                unsafe { call(process, path, actions, attributes, arguments, environment) }
+            }
+        )*
+    };
+}
+
+starting! {
+    posix_spawn, c"posix_spawn";
+    posix_spawnp, c"posix_spawnp";
+}
