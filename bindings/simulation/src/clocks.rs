@@ -3,10 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
-use uthread::interposition;
 use uthread_interpose::system_call;
 
-use crate::world::Shared;
+use crate::world;
 
 /// Writes what `clock_gettime(2)` does for this clock.
 ///
@@ -16,12 +15,11 @@ use crate::world::Shared;
 #[allow(unsafe_code, reason = "a function of the C library")]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
-    let Some(now) = interposition::time(clock) else {
+    let Some(now) = world::time(clock) else {
         // SAFETY: the contract of the call is the caller's.
         return unsafe { system_call(libc::SYS_clock_gettime, [clock as usize, time.addr()]) }
             as c_int;
     };
-    let now = by_host(clock, now);
     let now = libc::timespec {
         tv_sec: now.as_secs().cast_signed(),
         tv_nsec: now.subsec_nanos().into(),
@@ -63,15 +61,6 @@ unsafe extern "C" fn time(place: *mut libc::time_t) -> libc::time_t {
         unsafe { place.write(now) };
     }
     now
-}
-
-/// Returns the time by the clock of the calling host.
-fn by_host(clock: libc::clockid_t, now: Duration) -> Duration {
-    if ![libc::CLOCK_REALTIME, libc::CLOCK_REALTIME_COARSE].contains(&clock) {
-        return now;
-    }
-    let host = Shared::current().and_then(|world| world.clock());
-    host.map_or(now, |(ahead, behind)| (now + ahead).saturating_sub(behind))
 }
 
 #[allow(unsafe_code, reason = "a function of the C library")]

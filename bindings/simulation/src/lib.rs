@@ -109,8 +109,9 @@
 //! # Hosts, networks and disks
 //!
 //! A [`World`] has hosts, each of which runs a program as it is: with a name, an address, a disk and a clock. The
-//! test crashes, restarts and [pauses](Host::pause) them, cuts the links between them, and lets messages be late
-//! or lost. [`first_test`] is a chapter to follow, from an empty project to a bug found.
+//! test crashes, restarts and [pauses](Host::pause) them, lets their clocks jump and [drift](Host::set_clock_drift),
+//! cuts the links between them, and lets messages be late or lost. [`first_test`] is a chapter to follow, from an
+//! empty project to a bug found.
 //!
 //! A [`Link`] is between a client and a server, with a latency, a rate, and faults: it can be cut in one
 //! direction or both, healed, and reset. The time that it takes is virtual.

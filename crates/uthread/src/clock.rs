@@ -84,7 +84,12 @@ impl VirtualClock {
             libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => start.real,
             _ => return None,
         };
-        Some(start + Duration::from_nanos(self.elapsed.load(Ordering::Relaxed)))
+        Some(start + self.elapsed())
+    }
+
+    /// Returns the time since this clock was first read.
+    pub(crate) fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.elapsed.load(Ordering::Relaxed))
     }
 
     fn start(&self) -> &Start {

@@ -229,6 +229,18 @@ impl Host {
         self.0.cancel();
     }
 
+    /// Lets its fibers ask their world for each [deadline](World::deadline) from now on, as their clock is not
+    /// that of the timers. `change` is called with the time until each of their timers expires, and returns the new
+    /// one. The caller is on their worker.
+    ///
+    /// ```
+    /// uthread::interposition::Host::new(1).drift(|left| left / 2); // Nobody.
+    /// ```
+    pub fn drift(&self, change: impl Fn(Duration) -> Duration) {
+        self.0.set_drifts();
+        virtual_time::change_timers(&self.0, change);
+    }
+
     /// Pauses its fibers, as `SIGSTOP` does: one that becomes ready is not resumed before the host is. Others
     /// go on, and so does the caller until it suspends.
     ///

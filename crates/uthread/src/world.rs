@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// `true` once there was a world. Relaxed: its fibers run later on the thread that has set it.
 static EXISTS: AtomicBool = AtomicBool::new(false);
@@ -79,6 +79,11 @@ pub trait World: Any + Send + Sync {
 
     /// Syncs a file. Returns `None` if the kernel has to do it.
     fn sync(&self, file: RawFd) -> Option<io::Result<()>>;
+
+    /// Returns the time by the clock of the timers at which the clock of the caller's host shows this one.
+    fn deadline(&self, own: Instant) -> Instant {
+        own
+    }
 
     /// Returns `true` if something was sent by the kernel since the last call of this.
     fn take_sent(&self) -> bool;

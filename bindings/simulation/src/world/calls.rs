@@ -6,12 +6,13 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd as _, BorrowedFd, IntoRawFd as _, RawFd};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use uthread::interposition::{self, World as _};
 use uthread::sync::mpsc;
 
+use super::clock::{of_world, own_now, own_time};
 use super::network::{Sent, latency};
 use super::trace::Event;
 use super::{
@@ -109,9 +110,9 @@ impl interposition::World for Shared {
             return Ok(Some(to));
         }
         let limit = limit.unwrap_or(CONNECT_TIME_MAX);
-        let begin = now();
+        let begin = own_now();
         if !wait_until(Some(limit), is_reachable) {
-            let is_over = now() - begin >= limit;
+            let is_over = own_now() - begin >= limit;
             let errno = if is_over {
                 Errno::TIMEDOUT
             } else {
@@ -119,13 +120,13 @@ impl interposition::World for Shared {
             };
             return Err(errno.into());
         }
-        let latency: Duration = {
+        let latency = {
             let mut state = self.state();
             let State { network, trace, .. } = &mut *state;
             let each = pairs.map(|pair| latency(network.links.get(pair), pair, now(), trace));
-            each.into_iter().sum()
+            own_time(each.into_iter().sum())
         };
-        let left = limit.saturating_sub(now() - begin);
+        let left = limit.saturating_sub(own_now() - begin);
         if !latency.is_zero() && !sleep(latency.min(left)) {
             return Err(Errno::CANCELED.into());
         }
@@ -175,6 +176,10 @@ impl interposition::World for Shared {
     fn sync(&self, file: RawFd) -> Option<io::Result<()>> {
         let (status, path) = disk::regular(sockets::borrow(file))?;
         Some(self.state().disk(&path)?.sync(&status))
+    }
+
+    fn deadline(&self, own: Instant) -> Instant {
+        of_world(own)
     }
 
     fn take_sent(&self) -> bool {
@@ -354,21 +359,15 @@ impl Shared {
             sockets::replace(socket);
         }
     }
-
-    /// Returns how far the clock of the calling host is ahead, and behind.
-    pub(crate) fn clock(&self) -> Option<(Duration, Duration)> {
-        let host = interposition::host()?;
-        let state = self.state.try_lock().ok()?;
-        Some(state.machines.get(host as usize - 1)?.clock)
-    }
 }
 
-/// Waits until `is_so` returns `true`. Returns `false` after `limit`, or if the caller is cancelled.
+/// Waits until `is_so` returns `true`. Returns `false` after `limit` by the clock of the caller's host, or if the
+/// caller is cancelled.
 fn wait_until(limit: Option<Duration>, is_so: impl Fn() -> bool) -> bool {
-    let begin = now();
+    let begin = own_now();
     let (mut pause, longest) = PAUSES;
     while !is_so() {
-        let left = limit.map_or(longest, |limit| limit.saturating_sub(now() - begin));
+        let left = limit.map_or(longest, |limit| limit.saturating_sub(own_now() - begin));
         if left.is_zero() || !sleep(pause.min(left)) {
             return false;
         }
@@ -377,8 +376,14 @@ fn wait_until(limit: Option<Duration>, is_so: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Waits for this time. Returns `false` if the caller is cancelled, which `uthread::sleep` would unwind.
-pub(super) fn sleep(time: Duration) -> bool {
+/// Waits for this time of the world, like [`sleep`].
+pub(super) fn pass(time: Duration) -> bool {
+    sleep(own_time(time))
+}
+
+/// Waits for this time by the clock of the caller's host. Returns `false` if the caller is cancelled, which
+/// `uthread::sleep` would unwind.
+fn sleep(time: Duration) -> bool {
     let (_sender, receiver) = mpsc::sync_channel::<()>(1);
     let _ = receiver.recv_timeout(time);
     !uthread::thread::is_cancelled()

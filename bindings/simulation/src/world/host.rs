@@ -11,6 +11,7 @@ use std::time::Duration;
 use uthread::interposition;
 use uthread::thread::{Builder, Cancelled, JoinHandle};
 
+use super::clock::DRIFT_PPM_MAX;
 use super::subnet::HOSTS_MAX;
 use super::{Shared, State, sockets};
 
@@ -29,8 +30,6 @@ pub(super) struct Machine {
     main: Option<JoinHandle<io::Result<()>>>,
     /// What its connections have left when it crashed: the other sides find out once it restarts.
     pub(super) left: Vec<OwnedFd>,
-    /// How far its clock is ahead of the time, and behind it.
-    pub(super) clock: (Duration, Duration),
 }
 
 /// A host of a [`World`](super::World), whose example shows it. Dropping this changes nothing.
@@ -61,7 +60,6 @@ impl Host {
             fibers: interposition::Host::new(number),
             main: None,
             left: Vec::new(),
-            clock: (Duration::ZERO, Duration::ZERO),
         });
         drop(state);
         let host = Host::new(shared, number);
@@ -239,7 +237,7 @@ impl Host {
         self.with(|machine| !machine.is_down)
     }
 
-    /// Sets how far the host's clocks of the date are ahead of the time. Timers and
+    /// Sets how far the host's clocks of the date are ahead of the time, as `clock_settime(2)` does. Timers and
     /// [`Instant`](std::time::Instant) are not changed.
     ///
     /// ```
@@ -271,8 +269,60 @@ impl Host {
     fn set_clock(&self, clock: (Duration, Duration)) {
         let is_right = clock == (Duration::ZERO, Duration::ZERO);
         if is_right || self.has_fault("the clock jumps") {
-            self.with(|machine| machine.clock = clock);
+            self.shared.set_date(self.number, clock);
         }
+    }
+
+    /// Sets by how many parts per million the host's clocks are faster than time, or slower if negative, as its
+    /// oscillator is off: all clocks but those of CPU time, and with them what the host waits for by sleeps, timeouts
+    /// and deadlines, also those that have begun. No clock goes back. Latencies of links and of the resolver do not
+    /// change. It stays so over restarts.
+    ///
+    /// Real clocks are off by up to some 100 ppm, and NTP corrects up to 500 (`adjtimex(2)`). A clock of a virtual
+    /// machine that was moved, or is overloaded, may be off by far more for a while.
+    ///
+    /// A timer whose rate changes while it runs expires up to 262 us late.
+    ///
+    /// # Panics
+    ///
+    /// Panics beyond 100,000 ppm in both directions, as far as the kernel's `tick` goes.
+    ///
+    /// ```
+    /// # let runtime = uthread_simulation::virtual_time(uthread::Runtime::builder()).build()?;
+    /// # runtime.run(|| -> std::io::Result<()> {
+    /// use std::time::{Duration, Instant};
+    /// use uthread_simulation::World;
+    ///
+    /// let world = World::new()?;
+    /// let host = world.host("a", || {
+    ///     let begin = Instant::now();
+    ///     std::thread::sleep(Duration::from_secs(10));
+    ///     assert_eq!(begin.elapsed().as_secs(), 10); // By its clock.
+    ///     Ok(())
+    /// });
+    /// host.set_clock_drift(100_000);
+    /// let begin = Instant::now();
+    /// host.wait()?;
+    /// assert_eq!(begin.elapsed().as_millis() / 10, 909);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn set_clock_drift(&self, ppm: i32) {
+        let is_possible = ppm.unsigned_abs() <= DRIFT_PPM_MAX;
+        assert!(
+            is_possible,
+            "a clock is off by 100,000 ppm at most, not {ppm}"
+        );
+        if ppm == self.shared.drift(self.number)
+            || ppm != 0 && !self.has_fault(&format!("the clock drifts by {ppm} ppm"))
+        {
+            return;
+        }
+        let change = self.shared.set_drift(self.number, super::now(), ppm);
+        let fibers = self.with(|machine| machine.fibers.clone());
+        fibers.drift(change);
     }
 
     /// Notes a fault. Returns `false` if it is left out.
@@ -354,6 +404,9 @@ impl Host {
         left.iter().for_each(sockets::reset);
         left.into_iter().for_each(sockets::close);
         let fibers = interposition::Host::new(self.number);
+        if self.shared.has_drifted(self.number) {
+            fibers.drift(|left| left);
+        }
         let (program, name) = self.with(|machine| {
             machine.is_down = false;
             machine.fibers = fibers.clone();

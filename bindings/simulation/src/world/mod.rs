@@ -12,8 +12,10 @@
 //! | [`sockets`] | what the kernel says of sockets |
 //! | [`subnet`] | addresses |
 //! | [`disk`] | files |
+//! | [`clock`] | the clocks of hosts |
 
 mod calls;
+mod clock;
 mod disk;
 mod escapes;
 mod host;
@@ -38,11 +40,13 @@ use std::time::Duration;
 
 use uthread::interposition;
 
+pub(crate) use self::clock::time;
 pub(crate) use self::escapes::{At, Change};
 pub use self::host::Host;
 pub use self::selection::Links;
 pub(crate) use self::sockets::alone;
 
+use self::clock::Clocks;
 use self::disk::Disk;
 use self::escapes::Escapes;
 use self::host::Machine;
@@ -135,7 +139,7 @@ const EVENTS_SHOWN: usize = 100;
 ///
 /// Dropping the world ends its hosts. If the program of one has failed or panicked, and nobody has
 /// [waited](Host::wait) for it, the test panics. A test that fails prints its faults and what has happened last.
-/// Each cut, reset, crash, pause and loss is a fault, as are a jump of a clock, a disk that fails or becomes full, and
+/// Each cut, reset, crash, pause and loss is a fault, as are a jump or a drift of a clock, a disk that fails or becomes full, and
 /// a resolver that fails. They are [numbered](crate#seeds), so that some can be left out.
 pub struct World {
     shared: Arc<Shared>,
@@ -147,6 +151,7 @@ pub(crate) struct Shared {
     directory: PathBuf,
     state: Mutex<State>,
     escapes: Mutex<Escapes>,
+    clocks: Mutex<Clocks>,
     /// `true` if the kernel may have sent something since the driver has asked.
     has_sent: AtomicBool,
 }
@@ -215,6 +220,7 @@ impl World {
                 ..State::default()
             }),
             escapes: Mutex::default(),
+            clocks: Mutex::default(),
             has_sent: AtomicBool::new(false),
         });
         interposition::enter(Arc::clone(&shared) as Arc<dyn interposition::World>)?;
@@ -520,7 +526,7 @@ pub(crate) fn resolve(name: &str) -> Option<Result<IpAddr, i32>> {
     };
     // No unwinding at the end of a host: the caller is code of C.
     let is_cancelled =
-        interposition::host().is_some() && !latency.is_zero() && !calls::sleep(latency);
+        interposition::host().is_some() && !latency.is_zero() && !calls::pass(latency);
     if interposition::host().is_some() && (fails || is_cancelled) {
         return Some(Err(libc::EAI_AGAIN));
     }

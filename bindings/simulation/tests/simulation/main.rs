@@ -3,6 +3,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`drivers`] | running a test with each driver |
+//! | [`clocks`] | hosts whose clocks drift |
 //! | [`crates`] | crates that know nothing of virtual time |
 //! | [`database`] | a client of a database, in a world |
 //! | [`escapes`] | what leaves a world |
@@ -15,6 +16,7 @@
 //! | [`websocket`] | clients and a server of WebSockets, in a world |
 //! | [`world`] | hosts, their network and their disks |
 
+mod clocks;
 mod crates;
 mod database;
 mod drivers;

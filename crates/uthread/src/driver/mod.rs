@@ -114,6 +114,18 @@ pub(crate) trait Driver: Send {
     /// Returns the current time of the clock that the driver's waits use.
     fn now(&self) -> Instant;
 
+    /// Returns the current time by which timers expire: it is another one for a caller in a simulated world whose
+    /// clock drifts.
+    fn timer_time(&self) -> Instant {
+        self.now()
+    }
+
+    /// Returns the time by which a timer expires that the caller starts. Returns `None` if the clock cannot represent
+    /// it.
+    fn timer_after(&self, timeout: Duration) -> Option<Instant> {
+        self.now().checked_add(timeout)
+    }
+
     /// Returns `true` if a batch of fibers that is to end at this time ends now.
     fn is_over(&self, end: Instant) -> bool {
         self.now() >= end

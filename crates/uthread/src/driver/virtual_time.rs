@@ -74,6 +74,8 @@ enum Phase {
 pub(crate) struct VirtualDriver {
     inner: Box<dyn Driver>,
     clock: Arc<VirtualClock>,
+    /// The time at which the clock starts.
+    start: Instant,
     runtime: Box<dyn Surroundings>,
     phase: Phase,
     /// The progress at the last wait.
@@ -92,9 +94,11 @@ impl VirtualDriver {
         runtime: Box<dyn Surroundings>,
     ) -> VirtualDriver {
         stay_on_a_cpu();
+        let start = clock.begin(Instant::now);
         VirtualDriver {
             inner,
             clock,
+            start,
             runtime,
             phase: Phase::Ran,
             progress: 0,
@@ -410,5 +414,15 @@ impl Driver for VirtualDriver {
 
     fn now(&self) -> Instant {
         self.inner.now()
+    }
+
+    fn timer_after(&self, timeout: Duration) -> Option<Instant> {
+        let own = self.now().checked_add(timeout)?;
+        let world = self.clock.world();
+        Some(world.map_or(own, |world| world.deadline(own)))
+    }
+
+    fn timer_time(&self) -> Instant {
+        self.start + self.clock.elapsed()
     }
 }

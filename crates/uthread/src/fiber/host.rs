@@ -20,6 +20,8 @@ pub(crate) struct Host {
     fibers: Mutex<BTreeMap<NonZeroU64, FiberRef>>,
     /// `true` once they were cancelled.
     is_ending: AtomicBool,
+    /// `true` once their clock is not that of the timers.
+    drifts: AtomicBool,
     /// `true` while they are not resumed.
     is_paused: AtomicBool,
     /// `true` once they are not resumed any more.
@@ -53,6 +55,7 @@ impl Host {
             number,
             fibers: Mutex::default(),
             is_ending: AtomicBool::new(false),
+            drifts: AtomicBool::new(false),
             is_paused: AtomicBool::new(false),
             is_halted: AtomicBool::new(false),
         }
@@ -69,6 +72,10 @@ impl Host {
             fiber: fiber.control().id(),
         };
         lock(&self.fibers).insert(member.fiber, fiber.clone());
+        // Relaxed: the only worker stores.
+        if self.drifts.load(Ordering::Relaxed) {
+            fiber.control().limits.set_drifts();
+        }
         fiber.control().locals_or_new().set(KEY, Rc::new(member));
     }
 
@@ -78,6 +85,21 @@ impl Host {
         self.is_ending.store(true, Ordering::Relaxed);
         let fibers: Vec<_> = lock(&self.fibers).values().cloned().collect();
         fibers.iter().for_each(cancel);
+    }
+
+    /// Records that the clock of the fibers is not that of the timers.
+    pub(crate) fn set_drifts(&self) {
+        // Relaxed: the only worker runs the caller.
+        self.drifts.store(true, Ordering::Relaxed);
+        let fibers = lock(&self.fibers);
+        fibers
+            .values()
+            .for_each(|fiber| fiber.control().limits.set_drifts());
+    }
+
+    /// Returns `true` if a fiber, which may have ended, is one of the host's.
+    pub(crate) fn has(&self, fiber: &Control) -> bool {
+        lock(&self.fibers).contains_key(&fiber.id())
     }
 
     /// Sets whether the fibers are not resumed for now.

@@ -6,11 +6,11 @@
 //!   region      the body of a `try_scope`, over once the scope has failed
 //! ```
 //!
-//! Only `cancelled` is set by others; the fiber changes the rest as it enters and leaves. A plain
+//! Only `cancelled`, and in a simulated world `drifts`, are set by others; the fiber changes the rest as it enters and leaves. A plain
 //! thread has limits, too.
 //!
-//! A priority other than normal counts as a limit: calls then take the path on which they look at
-//! it, and all other fibers do without a look.
+//! A priority other than normal counts as a limit, and so does a clock that drifts: calls then take the path
+//! on which they look at it, and all other fibers do without a look.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -31,6 +31,9 @@ const RESTRICTED: u8 = 2;
 /// Set in a fiber of this priority. A normal one has neither.
 const URGENT: u8 = 4;
 const BACKGROUND: u8 = 8;
+
+/// Set in a fiber of a simulated host whose clock is not that of the timers.
+const DRIFTS: u8 = 16;
 
 #[derive(Default)]
 #[repr(C)]
@@ -102,6 +105,16 @@ impl Limits {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.state.load(Ordering::Relaxed) == 0
+    }
+
+    /// Records that the timers, which others use as well, go by another clock than the fiber.
+    pub(crate) fn set_drifts(&self) {
+        self.state.fetch_or(DRIFTS, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if the timers go by another clock.
+    pub(crate) fn drifts(&self) -> bool {
+        self.has(DRIFTS)
     }
 
     /// Returns the priority of the fiber's present work. Called by the fiber, or by the holder of

@@ -109,6 +109,38 @@ fn look_for_deadline() -> Option<Instant> {
     with_limits(|limits| limits.deadline())
 }
 
+/// Returns when the timers end a wait of the caller: at `time`, or at its deadline if that is earlier.
+#[inline]
+pub(super) fn timer_until(time: Instant) -> Instant {
+    match unlimited() {
+        Some(_) => time,
+        None => timer_within_limits(time),
+    }
+}
+
+#[cold]
+fn timer_within_limits(time: Instant) -> Instant {
+    let (deadline, drifts) = with_limits(|limits| (limits.deadline(), limits.drifts()));
+    let earlier = deadline.map_or(time, |deadline| deadline.min(time));
+    if drifts { by_timers(earlier) } else { earlier }
+}
+
+/// Returns when the timers end a call of the caller, by its deadline.
+#[cold]
+pub(super) fn timer_of_deadline() -> Option<Instant> {
+    let (deadline, drifts) = with_limits(|limits| (limits.deadline(), limits.drifts()));
+    if drifts {
+        deadline.map(by_timers)
+    } else {
+        deadline
+    }
+}
+
+/// Returns a time of the caller's clock by that of the timers.
+fn by_timers(time: Instant) -> Instant {
+    super::world().map_or(time, |world| world.deadline(time))
+}
+
 /// Returns the earlier of the caller's deadline and `own`.
 pub(crate) fn earliest(own: Option<Instant>) -> Option<Instant> {
     match (own, deadline()) {

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::driver::Driver;
 use crate::driver::native::standard_error;
 use crate::driver::virtual_time::{Surroundings, VirtualDriver};
+use crate::fiber::host::Host;
 use crate::sched::monitor::deadlock::Deadlock;
 use crate::sched::shared::Shared;
 use crate::sched::worker::current;
@@ -27,6 +29,13 @@ pub(crate) fn enter(own: &Arc<dyn World>) -> Option<bool> {
 /// Lets the fibers go on of hosts that were paused, and are not any more.
 pub(crate) fn release_held() {
     current::with_worker(|worker| worker.queues.release_held());
+}
+
+/// Changes the times until the timers of a host's fibers expire.
+pub(crate) fn change_timers(host: &Host, change: impl Fn(Duration) -> Duration) {
+    current::with_worker(|worker| {
+        worker.io.change_timers(|fiber| host.has(fiber), change);
+    });
 }
 
 impl Shared {

@@ -18,7 +18,7 @@ mod tables;
 pub(crate) mod timers;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use self::driver_cell::DriverCell;
 use self::operations::{CompletionSink, Operations, Woken};
@@ -202,6 +202,25 @@ impl Reactor {
                     late.push(token);
                 }
             }
+        });
+    }
+
+    /// Changes when timers expire of those fibers for which `is_one` returns `true`: `change` gets the time from
+    /// `now` on until then, and returns the new one.
+    #[cold]
+    pub(in crate::sched) fn change_timers(
+        &mut self,
+        now: Instant,
+        is_one: impl Fn(&Control) -> bool,
+        change: impl Fn(Duration) -> Duration,
+    ) {
+        let operations = &self.operations;
+        self.timers.change(now, |expiry, left| {
+            let is_changed = match expiry {
+                Expiry::Wake(fiber) => is_one(fiber.control()),
+                Expiry::TimeOut(token) => operations.waiting(*token).is_some_and(&is_one),
+            };
+            is_changed.then(|| change(left))
         });
     }
 

@@ -144,6 +144,13 @@ impl Operations {
         u32::try_from(slot).expect("4 billion operations in flight exhaust memory");
     }
 
+    /// Returns the fiber that waits for an operation, if there is one.
+    pub(crate) fn waiting(&self, token: Token) -> Option<&Control> {
+        let operation = self.slots.get(slot(token))?;
+        let is_same = name(slot(token), operation.sequence) == token;
+        is_same.then(|| operation.recipient.waiting()).flatten()
+    }
+
     /// Records that the timer of an operation has expired. Returns `false` if the operation has
     /// completed before.
     pub(crate) fn time_out(&mut self, token: Token) -> bool {

@@ -105,8 +105,7 @@ impl<T> Timers<T> {
     /// Adds a timer that expires at `deadline`, or at the next check if that has passed.
     pub(crate) fn insert(&mut self, deadline: Instant, value: T) -> Key {
         let until = deadline.saturating_duration_since(self.origin);
-        let tick = ticks(until + Duration::from_nanos((1 << TICK_SHIFT) - 1));
-        let tick = tick.max(self.elapsed + 1);
+        let tick = first_tick(until).max(self.elapsed + 1);
         let sequence = self.next_sequence;
         self.next_sequence = sequence.wrapping_add(1);
         tables::make_room_in_slab(&mut self.entries);
@@ -132,21 +131,29 @@ impl<T> Timers<T> {
             return None;
         }
         let entry = self.entries.remove(index);
-        let Position { level, slot } = entry.position;
-        match entry.previous.get() {
-            Some(previous) => self.entries[previous].next = entry.next,
-            None => {
-                let level = &mut self.levels[usize::from(level)];
-                level.first[usize::from(slot)] = entry.next;
-                if entry.next.get().is_none() {
-                    level.occupied &= !(1 << slot);
-                }
+        self.unlink(entry.position, entry.previous, entry.next);
+        Some(entry.value)
+    }
+
+    /// Changes when timers expire. `change` gets the value of each and the time from `now` on until then, and
+    /// returns the new time, if it is another one.
+    pub(crate) fn change(
+        &mut self,
+        now: Instant,
+        change: impl Fn(&T, Duration) -> Option<Duration>,
+    ) {
+        let now = now.saturating_duration_since(self.origin);
+        let indices: Vec<_> = self.entries.iter().map(|(index, _)| index).collect();
+        for index in indices {
+            let entry = &self.entries[index];
+            let due = Duration::from_nanos(entry.tick << TICK_SHIFT);
+            if let Some(left) = change(&entry.value, due.saturating_sub(now)) {
+                self.unlink(entry.position, entry.previous, entry.next);
+                let tick = first_tick(now.saturating_add(left));
+                self.entries[index].tick = tick.max(self.elapsed + 1);
+                self.link(Link(index as u32));
             }
         }
-        if let Some(next) = entry.next.get() {
-            self.entries[next].previous = entry.previous;
-        }
-        Some(entry.value)
     }
 
     /// Returns a time before which no timer expires.
@@ -200,6 +207,23 @@ impl<T> Timers<T> {
         mem::replace(&mut level.first[usize::from(slot)], Link::NONE)
     }
 
+    /// Removes an entry, which has this position and these neighbours, from its slot.
+    fn unlink(&mut self, Position { level, slot }: Position, previous: Link, next: Link) {
+        match previous.get() {
+            Some(previous) => self.entries[previous].next = next,
+            None => {
+                let level = &mut self.levels[usize::from(level)];
+                level.first[usize::from(slot)] = next;
+                if next.get().is_none() {
+                    level.occupied &= !(1 << slot);
+                }
+            }
+        }
+        if let Some(next) = next.get() {
+            self.entries[next].previous = previous;
+        }
+    }
+
     /// Puts an entry into the slot for its tick, relative to the current tick.
     fn link(&mut self, link: Link) {
         let index = link.0 as usize;
@@ -228,6 +252,11 @@ fn position(elapsed: u64, tick: u64) -> Position {
     Position { level, slot }
 }
 
+/// Returns the first tick at which a timer may expire that does after this time.
+fn first_tick(until: Duration) -> u64 {
+    ticks(until + Duration::from_nanos((1 << TICK_SHIFT) - 1))
+}
+
 fn ticks(duration: Duration) -> u64 {
     // Beyond 2^64 ns, 584 years, the wheel has been clamped.
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) >> TICK_SHIFT
@@ -238,6 +267,33 @@ const _: () = assert!(size_of::<Entry<[usize; 2]>>() == 40);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_changed_timer_expires_at_its_new_time() {
+        let origin = Instant::now();
+        let second = Duration::from_secs(1);
+        let mut timers = Timers::new(origin);
+        let keys = [1, 2, 3, 4, 5].map(|number| timers.insert(origin + number * second, number));
+        timers.expire(origin + second / 2, |number| panic!("{number} is early"));
+        // Those of even numbers take half as long again.
+        let longer = |number: &u32, left| number.is_multiple_of(2).then_some(left * 3 / 2);
+        timers.change(origin + second, longer);
+        assert_eq!(timers.cancel(keys[4]), Some(5));
+        for half in 2..20 {
+            let mut expired = None;
+            timers.expire(origin + half * second / 2 + second / 1000, |number| {
+                assert_eq!(expired.replace(number), None);
+            });
+            let expected = match half {
+                2 => Some(1),
+                5 => Some(2),
+                6 => Some(3),
+                11 => Some(4),
+                _ => None,
+            };
+            assert_eq!(expired, expected, "{half}");
+        }
+    }
 
     #[test]
     fn timers_expire_on_time_in_order_and_once() {

@@ -60,7 +60,7 @@ impl Io {
                     return Call::Done(fiber, result);
                 }
                 Start::Pending(awaited) => {
-                    let own = timeout.and_then(|timeout| driver.now().checked_add(timeout));
+                    let own = timeout.and_then(|timeout| driver.timer_after(timeout));
                     let deadline = own.into_iter().chain(deadline).min();
                     let flush_within = driver.flush_within();
                     reactor.begin(fiber, awaited, deadline);

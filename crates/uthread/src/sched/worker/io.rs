@@ -14,6 +14,7 @@ use super::alerts::Alerts;
 use super::poll_schedule::PollSchedule;
 use super::queues::Queues;
 use crate::driver::{Driver, FLUSH_TIME_MAX, Token};
+use crate::fiber::Control;
 use crate::root::EventKind;
 use crate::sched::reactor::Reactor;
 use crate::sched::reactor::driver_cell::DriverCell;
@@ -48,6 +49,22 @@ impl Io {
     /// Returns the current time of the driver's clock.
     pub(in crate::sched) fn now(&self) -> Instant {
         self.driver.lock().now()
+    }
+
+    /// Returns the current time by which timers expire, also if the caller's clock is another one.
+    fn timer_time(&self) -> Instant {
+        self.driver.lock().timer_time()
+    }
+
+    /// Changes the times until the timers of some fibers expire.
+    pub(in crate::sched) fn change_timers(
+        &self,
+        is_one: impl Fn(&Control) -> bool,
+        change: impl Fn(Duration) -> Duration,
+    ) {
+        let now = self.timer_time();
+        let mut reactor = self.reactor.borrow_mut();
+        reactor.change_timers(now, is_one, change);
     }
 
     /// Returns `true` if it is time to submit, or to poll for events.
@@ -103,7 +120,9 @@ impl Io {
             |fiber, first| queues.make_unparked_ready(fiber, first),
         );
         if reactor.has_timers() {
-            reactor.expire(self.now(), |fiber| queues.make_unparked_ready(fiber, false));
+            reactor.expire(self.timer_time(), |fiber| {
+                queues.make_unparked_ready(fiber, false)
+            });
         }
         let is_any_late = reactor.is_any_late();
         drop(reactor);

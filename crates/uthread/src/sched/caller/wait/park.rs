@@ -37,7 +37,7 @@ fn park_fiber(fiber: Started) {
 
 /// Waits for a wake-up, at most until `time` or the caller's own deadline. May return spuriously.
 pub(crate) fn park_deadline(time: Instant) {
-    let deadline = cancellation::deadline().map_or(time, |deadline| deadline.min(time));
+    let deadline = cancellation::timer_until(time);
     match running() {
         Some(fiber) => {
             let token = &fiber.control().token;

@@ -59,7 +59,7 @@ fn perform_in_call(operation: &mut Operation<'_>, timeout: Option<Duration>) -> 
             }
             Some(Call::Limited) => {
                 refuse_if_cancelled()?;
-                let deadline = cancellation::deadline();
+                let deadline = cancellation::timer_of_deadline();
                 limits = CallLimits::Checked { deadline };
             }
             None => return perform_on_thread(operation, timeout),
