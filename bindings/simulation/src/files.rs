@@ -3,10 +3,13 @@
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::io;
 
+use rustix::fs::RenameFlags;
 use uthread::interposition::World as _;
 use uthread_interpose::{set_errno, system_call};
 
 use crate::world::{At, Change, Shared};
+
+type Text = *const c_char;
 
 const HERE: c_int = libc::AT_FDCWD;
 
@@ -16,7 +19,7 @@ macro_rules! opening {
         $(
             #[allow(unsafe_code, reason = "a function of the C library")]
             #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name($($directory: c_int,)? path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+            unsafe extern "C" fn $name($($directory: c_int,)? path: Text, flags: c_int, mode: c_uint) -> c_int {
                 let at = [$($directory,)? HERE][0];
                 // SAFETY: by the caller's contract.
                 unsafe { open_at(at, path, flags, mode) }
@@ -30,6 +33,19 @@ opening! {
     open64();
     openat(directory);
     openat64(directory);
+}
+
+/// Does what `creat(2)` does.
+///
+/// # Safety
+///
+/// As for that function.
+#[allow(unsafe_code, reason = "a function of the C library")]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn creat(path: Text, mode: c_uint) -> c_int {
+    let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+    // SAFETY: by the caller's contract.
+    unsafe { open_at(HERE, path, flags, mode) }
 }
 
 /// Defines functions that change a directory, each with its system call and what it changes.
@@ -48,25 +64,21 @@ macro_rules! changing {
     };
 }
 
-type Text = *const c_char;
-
 changing! {
-    creat(path: Text, mode: c_uint), SYS_creat, one(HERE, path);
-    creat64(path: Text, mode: c_uint), SYS_creat, one(HERE, path);
-    link(from: Text, to: Text), SYS_link, one(HERE, to);
-    linkat(from: c_int, original: Text, to: c_int, path: Text, flags: c_int), SYS_linkat, one(to, path);
-    mkdir(path: Text, mode: c_uint), SYS_mkdir, one(HERE, path);
-    mkdirat(directory: c_int, path: Text, mode: c_uint), SYS_mkdirat, one(directory, path);
-    rename(from: Text, to: Text), SYS_rename, two((HERE, from), (HERE, to));
-    renameat(old: c_int, from: Text, new: c_int, to: Text), SYS_renameat, two((old, from), (new, to));
-    renameat2(old: c_int, from: Text, new: c_int, to: Text, flags: c_uint), SYS_renameat2, two((old, from), (new, to));
-    rmdir(path: Text), SYS_rmdir, one(HERE, path);
-    symlink(target: Text, path: Text), SYS_symlink, one(HERE, path);
-    symlinkat(target: Text, directory: c_int, path: Text), SYS_symlinkat, one(directory, path);
-    truncate(path: Text, length: libc::off_t), SYS_truncate, one(HERE, path);
-    truncate64(path: Text, length: libc::off_t), SYS_truncate, one(HERE, path);
-    unlink(path: Text), SYS_unlink, one(HERE, path);
-    unlinkat(directory: c_int, path: Text, flags: c_int), SYS_unlinkat, one(directory, path);
+    link(from: Text, to: Text), SYS_link, create(HERE, to);
+    linkat(from: c_int, original: Text, to: c_int, path: Text, flags: c_int), SYS_linkat, create(to, path);
+    mkdir(path: Text, mode: c_uint), SYS_mkdir, create(HERE, path);
+    mkdirat(directory: c_int, path: Text, mode: c_uint), SYS_mkdirat, create(directory, path);
+    rename(from: Text, to: Text), SYS_rename, rename_of((HERE, from), (HERE, to), 0);
+    renameat(old: c_int, from: Text, new: c_int, to: Text), SYS_renameat, rename_of((old, from), (new, to), 0);
+    renameat2(old: c_int, from: Text, new: c_int, to: Text, flags: c_uint), SYS_renameat2, rename_of((old, from), (new, to), flags);
+    rmdir(path: Text), SYS_rmdir, remove(HERE, path, libc::AT_REMOVEDIR);
+    symlink(target: Text, path: Text), SYS_symlink, create(HERE, path);
+    symlinkat(target: Text, directory: c_int, path: Text), SYS_symlinkat, create(directory, path);
+    truncate(path: Text, length: libc::off_t), SYS_truncate, resize(HERE, path);
+    truncate64(path: Text, length: libc::off_t), SYS_truncate, resize(HERE, path);
+    unlink(path: Text), SYS_unlink, remove(HERE, path, 0);
+    unlinkat(directory: c_int, path: Text, flags: c_int), SYS_unlinkat, remove(directory, path, flags);
 }
 
 /// # Safety
@@ -103,27 +115,55 @@ fn changed(change: Option<Change<'_>>, call: impl FnOnce() -> isize) -> c_int {
 
 /// # Safety
 ///
-/// The path is null, or a string that lives so long.
+/// As for [`at`].
 #[allow(unsafe_code, reason = "memory of the program")]
-unsafe fn one<'a>(directory: c_int, path: Text) -> Option<Change<'a>> {
+unsafe fn create<'a>(directory: c_int, path: Text) -> Option<Change<'a>> {
     // SAFETY: by the caller's contract.
-    unsafe { at(directory, path) }.map(Change::One)
+    unsafe { at(directory, path) }.map(Change::Create)
 }
 
 /// # Safety
 ///
-/// As for `one`.
+/// As for [`at`].
 #[allow(unsafe_code, reason = "memory of the program")]
-unsafe fn two<'a>(from: (c_int, Text), to: (c_int, Text)) -> Option<Change<'a>> {
+unsafe fn remove<'a>(directory: c_int, path: Text, flags: c_int) -> Option<Change<'a>> {
+    // SAFETY: by the caller's contract.
+    let at = unsafe { at(directory, path) }?;
+    Some(Change::Remove(at, flags & libc::AT_REMOVEDIR != 0))
+}
+
+/// # Safety
+///
+/// As for [`at`].
+#[allow(unsafe_code, reason = "memory of the program")]
+unsafe fn rename_of<'a>(
+    from: (c_int, Text),
+    to: (c_int, Text),
+    flags: c_uint,
+) -> Option<Change<'a>> {
     // SAFETY: by the caller's contract.
     let from = unsafe { at(from.0, from.1) }?;
     // SAFETY: by the caller's contract.
-    Some(Change::Rename(from, unsafe { at(to.0, to.1) }?))
+    let to = unsafe { at(to.0, to.1) }?;
+    Some(Change::Rename(
+        from,
+        to,
+        RenameFlags::from_bits_retain(flags),
+    ))
 }
 
 /// # Safety
 ///
-/// As for `one`.
+/// As for [`at`].
+#[allow(unsafe_code, reason = "memory of the program")]
+unsafe fn resize<'a>(directory: c_int, path: Text) -> Option<Change<'a>> {
+    // SAFETY: by the caller's contract.
+    unsafe { at(directory, path) }.map(Change::Truncate)
+}
+
+/// # Safety
+///
+/// The path is null, or a string that lives so long.
 #[allow(unsafe_code, reason = "memory of the program")]
 unsafe fn at<'a>(directory: c_int, path: Text) -> Option<At<'a>> {
     if path.is_null() {

@@ -2,25 +2,25 @@
 //! synced.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 
-use rustix::fs::{FileType, OFlags, SeekFrom, Stat};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 
+use super::entries::{Entries, Id, id, path_of};
 use crate::chance;
-
-/// A file by its device and its number on that.
-type Id = (u64, u64);
 
 /// The disk of a host.
 #[derive(Debug)]
 pub(super) struct Disk {
     pub(super) directory: PathBuf,
+    pub(super) entries: Entries,
     /// Those with writes that were not synced.
     files: BTreeMap<Id, Unsynced>,
+    next: u64,
     /// Number of bytes that can still be written.
     pub(super) free_bytes: Option<u64>,
     pub(super) fails: bool,
@@ -28,6 +28,8 @@ pub(super) struct Disk {
 
 #[derive(Debug)]
 struct Unsynced {
+    /// In which order they are: their ids are the kernel's choice.
+    number: u64,
     file: File,
     writes: Vec<Write>,
 }
@@ -43,10 +45,13 @@ struct Write {
 }
 
 impl Disk {
-    pub(super) fn new(directory: PathBuf) -> Disk {
+    /// Creates the disk with this directory. Files that are removed are in another one.
+    pub(super) fn new(directory: PathBuf, removed: PathBuf) -> Disk {
         Disk {
             directory,
+            entries: Entries::new(removed),
             files: BTreeMap::new(),
+            next: 0,
             free_bytes: None,
             fails: false,
         }
@@ -88,9 +93,11 @@ impl Disk {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
                 // The program's descriptor may be closed before the crash, or only be for writes.
-                let path = path_of(fd);
-                let file = OpenOptions::new().read(true).write(true).open(path)?;
+                let flags = OFlags::RDWR | OFlags::CLOEXEC;
+                let file = rustix::fs::open(path_of(fd), flags, Mode::empty())?.into();
+                self.next += 1;
                 entry.insert(Unsynced {
+                    number: self.next,
                     file,
                     writes: Vec::new(),
                 })
@@ -106,7 +113,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Keeps what was written to a file. The disk of the machine is not asked, which would take long.
+    /// Keeps what was written to a file, or the changes to a directory. The disk of the machine is not asked, which would take long.
     ///
     /// # Errors
     ///
@@ -115,7 +122,10 @@ impl Disk {
         if self.fails {
             return Err(Errno::IO.into());
         }
-        self.files.remove(&id(status));
+        match FileType::from_raw_mode(status.st_mode) {
+            FileType::Directory => self.entries.sync(id(status)),
+            _ => _ = self.files.remove(&id(status)),
+        }
         Ok(())
     }
 
@@ -126,7 +136,10 @@ impl Disk {
     ///
     /// Those of the files.
     pub(super) fn crash(&mut self) -> io::Result<()> {
-        for Unsynced { file, writes } in std::mem::take(&mut self.files).into_values() {
+        let files = std::mem::take(&mut self.files).into_values();
+        let mut files: Vec<_> = files.collect();
+        files.sort_by_key(|unsynced| unsynced.number);
+        for Unsynced { file, writes, .. } in files {
             let kept = chance::up_to(writes.len());
             for write in writes[kept..].iter().skip(1).rev() {
                 write.undo(&file)?;
@@ -173,19 +186,10 @@ fn read(file: &File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn id(status: &Stat) -> Id {
-    (status.st_dev, status.st_ino)
-}
-
-/// Returns the path by which an open file can be opened again.
-fn path_of(fd: BorrowedFd<'_>) -> PathBuf {
-    Path::new("/proc/self/fd").join(fd.as_raw_fd().to_string())
-}
-
-/// Returns the status and the path of a regular file.
-pub(super) fn regular(fd: BorrowedFd<'_>) -> Option<(Stat, PathBuf)> {
+/// Returns the status and the path of a file of this type, if it is one.
+pub(super) fn of_type(fd: BorrowedFd<'_>, types: &[FileType]) -> Option<(Stat, PathBuf)> {
     let status = rustix::fs::fstat(fd).ok()?;
-    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+    if !types.contains(&FileType::from_raw_mode(status.st_mode)) {
         return None;
     }
     let path = std::fs::read_link(path_of(fd)).ok()?;

@@ -1,9 +1,8 @@
 //! What a program does outside of its world: noted with its place, or denied.
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, OsStr};
+use std::ffi::OsStr;
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{MutexGuard, TryLockError};
@@ -15,6 +14,7 @@ use uthread::interposition;
 #[cfg(all(target_env = "gnu", target_arch = "x86_64"))]
 use uthread_interpose::keep_thread;
 
+use super::entries::{At, Change, Place};
 use super::trace::Event;
 use super::{Shared, now};
 use crate::lock::lock;
@@ -37,27 +37,6 @@ const HARMLESS: [&str; 9] = [
 ];
 
 const RANDOM: [&str; 2] = ["/dev/random", "/dev/urandom"];
-
-/// A path that starts at a directory, or at the working directory.
-pub(crate) type At<'a> = (Option<RawFd>, &'a CStr);
-
-/// A change to directories.
-#[derive(Debug)]
-pub(crate) enum Change<'a> {
-    /// A new name, or another file: of one that is truncated, or a link.
-    One(At<'a>),
-    Rename(At<'a>, At<'a>),
-}
-
-impl<'a> Change<'a> {
-    fn places(&self) -> impl Iterator<Item = At<'a>> {
-        let (first, second) = match *self {
-            Change::One(at) => (at, None),
-            Change::Rename(from, to) => (from, Some(to)),
-        };
-        [first].into_iter().chain(second)
-    }
-}
 
 /// What has left a world.
 #[derive(Debug, Default)]
@@ -147,27 +126,53 @@ impl Shared {
         self.note_act(&Act::harmful(kind, object))
     }
 
-    /// Makes a change to directories, some of which may be outside of the world. Returns what `call` returns.
+    /// Makes a change to directories by `call`, whose result is negative if it fails; some may be outside of the
+    /// world.
     ///
     /// # Errors
     ///
     /// `EPERM` if one is outside, and that is denied.
-    pub(crate) fn change<R>(&self, change: &Change<'_>, call: impl FnOnce() -> R) -> io::Result<R> {
+    pub(crate) fn change(
+        &self,
+        change: &Change<'_>,
+        call: impl FnOnce() -> isize,
+    ) -> io::Result<isize> {
         for at in change.places() {
             self.reach(at, true)?;
+        }
+        let places: Option<Vec<_>> = change.places().map(Place::of).collect();
+        let places = places.filter(|_| interposition::host().is_some());
+        if let Some(places) = places
+            && let Some(mut state) = unless_locked(self.state.try_lock())
+            && let Some(disk) = state.disk(&places[0].path)
+            && places
+                .iter()
+                .all(|place| place.path.starts_with(&disk.directory))
+        {
+            return Ok(disk.entries.make(change, &places, call));
         }
         Ok(call())
     }
 
-    /// Notes that the caller is about to open a file with these flags, which may be outside of the world.
+    /// Notes that the caller is about to open a file with these flags, which may be outside of the world, or be
+    /// created.
     ///
     /// # Errors
     ///
-    /// `EPERM` if it is and may be changed, and that is denied.
+    /// `EPERM` if it is outside and may be changed, and that is denied.
     pub(super) fn reach_by_flags(&self, at: At<'_>, flags: u64) -> io::Result<()> {
         let flags = OFlags::from_bits_retain(flags as u32);
         let changes = OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
-        self.reach(at, flags.intersects(changes))
+        self.reach(at, flags.intersects(changes))?;
+        if flags.contains(OFlags::CREATE)
+            && interposition::host().is_some()
+            && let Some(place) = Place::of(at)
+            && let Some(mut state) = unless_locked(self.state.try_lock())
+            && let Some(disk) = state.disk(&place.path)
+        {
+            disk.entries.note_creation(place);
+        }
+        Ok(())
     }
 
     fn reach(&self, at: At<'_>, changes: bool) -> io::Result<()> {

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::panic;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,8 +125,8 @@ impl Host {
             .unwrap_or_else(|payload| panic::resume_unwind(payload))
     }
 
-    /// Ends the host at once, as a power failure does. What it has not synced to its disk is lost, and nothing
-    /// that is sent to it arrives, or is answered. Its fibers end as their calls fail with `ECANCELED`, and
+    /// Ends the host at once, as a power failure does. What it has not synced to its disk
+    /// ([files](super::World#files)) is lost, and nothing that is sent to it arrives, or is answered. Its fibers end as their calls fail with `ECANCELED`, and
     /// what they still send is lost; those that do not are stopped where they are, and what they hold is
     /// leaked.
     ///
@@ -157,9 +158,29 @@ impl Host {
         let mut state = self.shared.state();
         let directory = self.shared.directory.join(&*state.machines[self.at()].name);
         let lost = state.disk(&directory).map(super::Disk::crash);
+        self.lose_entries(&mut state, &directory);
         drop(state);
         if let Some(Err(error)) = lost {
             panic!("the disk of `{}` cannot be changed: {error}", self.name());
+        }
+    }
+
+    /// Loses the last changes to directories that were not synced.
+    fn lose_entries(&self, state: &mut State, directory: &Path) {
+        let Some(disk) = state.disk(directory) else {
+            return;
+        };
+        let lost = disk.entries.choose_lost();
+        let fault = (lost > 0).then(|| state.trace.fault()).flatten();
+        let lost = if fault.is_some() { lost } else { 0 };
+        let Some(disk) = state.disk(directory) else {
+            return;
+        };
+        let lost = disk.entries.crash(lost, directory);
+        if !lost.is_empty() {
+            let name = state.name(self.number);
+            let event = format!("{name}: loses what was not synced: {}", lost.join(", "));
+            state.note(event, fault);
         }
     }
 

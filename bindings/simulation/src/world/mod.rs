@@ -9,14 +9,16 @@
 //! | [`network`] | what is on its way between hosts |
 //! | [`trace`] | what has happened |
 //! | [`links`] | how it travels |
+//! | [`disk`] | files |
+//! | [`entries`] | directories |
 //! | [`sockets`] | what the kernel says of sockets |
 //! | [`subnet`] | addresses |
-//! | [`disk`] | files |
 //! | [`clock`] | the clocks of hosts |
 
 mod calls;
 mod clock;
 mod disk;
+mod entries;
 mod escapes;
 mod host;
 mod links;
@@ -41,7 +43,7 @@ use std::time::Duration;
 use uthread::interposition;
 
 pub(crate) use self::clock::time;
-pub(crate) use self::escapes::{At, Change};
+pub(crate) use self::entries::{At, Change};
 pub use self::host::Host;
 pub use self::selection::Links;
 pub(crate) use self::sockets::alone;
@@ -56,6 +58,9 @@ use self::subnet::Subnet;
 use self::trace::{Event, Trace};
 use crate::faults;
 use crate::lock::lock;
+
+/// The directory of a world for files that its hosts have removed.
+const REMOVED: &str = ".removed";
 
 /// Number of events that a failed test prints.
 const EVENTS_SHOWN: usize = 100;
@@ -132,15 +137,21 @@ const EVENTS_SHOWN: usize = 100;
 /// # Files
 ///
 /// A host's files are below its [directory](World::directory), of which its program has to be told. A
-/// [crash](Host::crash) loses writes that were not synced, and tears one. Files that are created, renamed,
-/// removed or truncated stay so, as do writes to a mapping.
+/// [crash](Host::crash) loses writes that were not synced, and tears one.
+///
+/// It also loses some of the last names that were created, renamed, linked or removed, but for those in a
+/// directory that was synced since (`File::open(directory)?.sync_all()`). Syncing the file is not enough by POSIX,
+/// although some file systems then keep its name as well; a rename from one directory to another takes both. What
+/// the test itself writes and creates stays, as do truncations, writes to a mapping, and all but the last 1,000
+/// changes to directories.
 ///
 /// # The end
 ///
 /// Dropping the world ends its hosts. If the program of one has failed or panicked, and nobody has
 /// [waited](Host::wait) for it, the test panics. A test that fails prints its faults and what has happened last.
-/// Each cut, reset, crash, pause and loss is a fault, as are a jump or a drift of a clock, a disk that fails or becomes full, and
-/// a resolver that fails. They are [numbered](crate#seeds), so that some can be left out.
+/// Each cut, reset, crash, pause and loss is a fault, as are the loss of names by a crash, a jump or a drift of a
+/// clock, a disk that fails or becomes full, and a resolver that fails. They are
+/// [numbered](crate#seeds), so that some can be left out.
 pub struct World {
     shared: Arc<Shared>,
 }
@@ -211,9 +222,12 @@ impl World {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("uthread-world-{}-{number}", std::process::id());
         let (subnet, addresses) = Subnet::take()?;
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir_all(&directory)?;
         let shared = Arc::new(Shared {
             subnet,
-            directory: std::env::temp_dir().join(name),
+            // The kernel names files like that.
+            directory: directory.canonicalize()?,
             state: Mutex::new(State {
                 addresses: Some(addresses),
                 trace: Trace::new(faults::chosen()),
@@ -224,7 +238,6 @@ impl World {
             has_sent: AtomicBool::new(false),
         });
         interposition::enter(Arc::clone(&shared) as Arc<dyn interposition::World>)?;
-        fs::create_dir_all(&shared.directory)?;
         Ok(World { shared })
     }
 
@@ -426,7 +439,8 @@ impl Shared {
         fs::create_dir_all(&directory)?;
         let mut state = self.state();
         if !state.disks.iter().any(|disk| disk.directory == directory) {
-            state.disks.push(Disk::new(directory.clone()));
+            let removed = self.directory.join(REMOVED);
+            state.disks.push(Disk::new(directory.clone(), removed));
         }
         Ok(directory)
     }

@@ -31,6 +31,8 @@ fn serve(path: &Path) -> io::Result<()> {
     let whole = known.rfind('\n').map_or(0, |end| end + 1);
     let log = OpenOptions::new().create(true).append(true).open(path)?;
     log.set_len(whole as u64)?;
+    // Its name has to last, too.
+    File::open(path.parent().unwrap_or(path))?.sync_all()?;
     let members = known[..whole].lines().map(str::to_owned).collect();
     let store = Arc::new(Mutex::new(Store { members, log }));
     let listener = TcpListener::bind("0.0.0.0:6379")?;

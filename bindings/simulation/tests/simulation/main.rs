@@ -6,6 +6,7 @@
 //! | [`clocks`] | hosts whose clocks drift |
 //! | [`crates`] | crates that know nothing of virtual time |
 //! | [`database`] | a client of a database, in a world |
+//! | [`entries`] | directories of a disk |
 //! | [`escapes`] | what leaves a world |
 //! | [`full`] | connections of a world that hold what was sent |
 //! | [`link`] | links with faults |
@@ -20,6 +21,7 @@ mod clocks;
 mod crates;
 mod database;
 mod drivers;
+mod entries;
 mod escapes;
 mod full;
 mod link;

@@ -1,9 +1,10 @@
 //! Worlds: hosts, their network and their disks, on each driver.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::ToSocketAddrs;
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -363,6 +364,11 @@ fn a_host_has_a_clock_of_its_own() {
     });
 }
 
+/// Makes the name of a file durable.
+fn sync_directory_of(file: &Path) -> io::Result<()> {
+    File::open(file.parent().unwrap())?.sync_all()
+}
+
 /// Appends records of four bytes to a log, of which it syncs the first two, and crashes. Returns what is
 /// left.
 fn after_a_crash(seed: u64) -> Vec<u8> {
@@ -373,7 +379,9 @@ fn after_a_crash(seed: u64) -> Vec<u8> {
         let path = directory.join("log");
         let log = path.clone();
         let host = world.host("host", move || {
-            let mut log = OpenOptions::new().create(true).append(true).open(&log)?;
+            let path = &log;
+            let mut log = OpenOptions::new().create(true).append(true).open(path)?;
+            sync_directory_of(path)?;
             for (number, letter) in b"abcdef".iter().enumerate() {
                 log.write_all(&[*letter; 4])?;
                 if number == 1 {
@@ -414,6 +422,7 @@ fn a_crash_restores_what_was_overwritten() {
         let host = world.host("host", move || {
             use uthread::os::unix::fs::FileExt;
             let file = uthread::fs::File::create(&page)?;
+            sync_directory_of(&page)?;
             file.write_all_at(&[1; 100], 0)?;
             file.sync_all()?;
             file.write_all_at(&[2; 50], 25)?;
