@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use uthread::Runtime;
+use uthread::runtime::Builder;
 
 use crate::args::ServerArgs;
 use crate::output::tell;
@@ -14,8 +15,17 @@ const DELAY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Starts the workers, by default one per CPU. Their scheduling delays are sampled if `counted`.
 pub(crate) fn start(args: &ServerArgs, counted: bool) -> anyhow::Result<Runtime> {
+    build(args, counted, Runtime::builder())
+}
+
+/// Starts the workers as [`start`] does, for lean fibers.
+pub(crate) fn start_lean(args: &ServerArgs, counted: bool) -> anyhow::Result<Runtime> {
+    build(args, counted, Runtime::builder().lean())
+}
+
+fn build(args: &ServerArgs, counted: bool, builder: Builder) -> anyhow::Result<Runtime> {
     // A warning of a stall speaks to programmers. Users of a loaded server have its counter.
-    let mut builder = Runtime::builder().on_stall(|_| ());
+    let mut builder = builder.on_stall(|_| ());
     if counted {
         builder = builder.sample_delays(DELAY_INTERVAL);
     }

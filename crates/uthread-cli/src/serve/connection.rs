@@ -20,7 +20,9 @@ use crate::stream::Stream;
 /// for a body.
 const BODY_BYTES_MAX: u64 = 64 * 1024;
 /// How long a connection that waits for a request keeps its receive buffer. A busy client sends the
-/// next one earlier; for the others, another system call per request is nothing.
+/// next one earlier; for the others, another system call per request is nothing. A connection whose
+/// last request came later than that waits without a buffer from the start: to give it back during
+/// the wait would resume the fiber once more.
 const BUFFER_TIME: Duration = Duration::from_millis(20);
 /// Buffer for discarded bytes.
 const DISCARD_BYTES: usize = 16 * 1024;
@@ -39,6 +41,7 @@ pub(crate) fn run(server: &WebServer, peer: &Peer) {
         peer,
         input: Input::new(),
         received_at: Instant::now(),
+        is_slow: false,
         requests_served: 0,
     };
     let next = connection.exchange_all();
@@ -55,6 +58,8 @@ struct Connection<'a> {
     input: Input,
     /// When bytes were received last.
     received_at: Instant,
+    /// The last request came more than [`BUFFER_TIME`] after the one before.
+    is_slow: bool,
     requests_served: u64,
 }
 
@@ -164,7 +169,9 @@ impl Connection<'_> {
                 request::head_length(unread, scanned).map_err(NoHead::Refused)?
             {
                 if received {
-                    self.received_at = Instant::now();
+                    let now = Instant::now();
+                    self.is_slow = now - self.received_at > BUFFER_TIME;
+                    self.received_at = now;
                     // Let the other connections receive, too: one look at a file then serves all
                     // their requests.
                     thread::yield_now();
@@ -188,21 +195,16 @@ impl Connection<'_> {
         if self.server.peers.idle_ended() {
             return Err(NoHead::Ended);
         }
-        let stream = &self.peer.stream;
-        let with_buffer = BUFFER_TIME.min(self.server.idle_timeout);
-        let mut received = stream
-            .set_read_timeout(Some(with_buffer))
-            .and_then(|()| self.input.receive(stream));
-        let without_buffer = self.server.idle_timeout - with_buffer;
-        if matches!(&received, Err(error) if is_timeout(error)) && !without_buffer.is_zero() {
+        let idle_time = self.server.idle_timeout;
+        let with_buffer = if self.is_slow {
+            Duration::ZERO
+        } else {
+            BUFFER_TIME.min(idle_time)
+        };
+        let mut received = self.receive_within(with_buffer);
+        if matches!(&received, Err(error) if is_timeout(error)) && with_buffer < idle_time {
             self.input.release();
-            received = stream
-                .set_read_timeout(Some(without_buffer))
-                .and_then(|()| stream.peek(&mut [0]))
-                .and_then(|count| match count {
-                    0 => Ok(0),
-                    _ => self.input.receive(stream),
-                });
+            received = self.receive_when_ready_within(idle_time - with_buffer);
         }
         match received {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
@@ -214,11 +216,24 @@ impl Connection<'_> {
         }
     }
 
-    fn receive_more(&mut self, deadline: Instant) -> Result<(), NoHead> {
+    fn receive_within(&mut self, time: Duration) -> io::Result<usize> {
+        set_read_time(&self.peer.stream, time)?;
+        self.input.receive(&self.peer.stream)
+    }
+
+    /// Receives into a buffer that is taken when there are bytes.
+    fn receive_when_ready_within(&mut self, time: Duration) -> io::Result<usize> {
         let stream = &self.peer.stream;
-        let received =
-            set_read_deadline(stream, deadline).and_then(|()| self.input.receive(stream));
-        match received {
+        set_read_time(stream, time)?;
+        match stream.peek(&mut [0])? {
+            0 => Ok(0),
+            _ => self.input.receive(stream),
+        }
+    }
+
+    fn receive_more(&mut self, deadline: Instant) -> Result<(), NoHead> {
+        let time = deadline.saturating_duration_since(Instant::now());
+        match self.receive_within(time) {
             Ok(0) => Err(NoHead::Ended),
             Ok(_) => Ok(()),
             Err(error) => no_head(&error),
@@ -250,8 +265,9 @@ impl Connection<'_> {
         let mut missing = missing as usize;
         while missing > 0 {
             let piece = missing.min(DISCARD_BYTES);
-            let received = set_read_deadline(stream, deadline)
-                .and_then(|()| stream.read(&mut discarded[..piece]));
+            let time = deadline.saturating_duration_since(Instant::now());
+            let received =
+                set_read_time(stream, time).and_then(|()| stream.read(&mut discarded[..piece]));
             match received {
                 Ok(0) => return Err(NoHead::Ended),
                 Ok(count) => missing -= count,
@@ -323,13 +339,12 @@ enum BodyFate {
     TooLarge,
 }
 
-/// Limits the next read to the deadline; fails with `TimedOut` if it has passed.
-fn set_read_deadline(stream: &Stream, deadline: Instant) -> io::Result<()> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
+/// Limits the next read; fails with `TimedOut` if there is no time.
+fn set_read_time(stream: &Stream, time: Duration) -> io::Result<()> {
+    if time.is_zero() {
         return Err(io::ErrorKind::TimedOut.into());
     }
-    stream.set_read_timeout(Some(left))
+    stream.set_read_timeout(Some(time))
 }
 
 fn is_timeout(error: &io::Error) -> bool {

@@ -141,7 +141,8 @@ impl WebServer {
 }
 
 pub(crate) fn run(args: &ServeArgs) -> Exit {
-    let runtime = runtime::start(&args.server, args.counters.is_enabled());
+    // Nothing here waits but by the library, and connections share the buffers of their thread.
+    let runtime = runtime::start_lean(&args.server, args.counters.is_enabled());
     server::run(runtime, |place| serve(args, place))
 }
 
