@@ -75,6 +75,7 @@
 //!     4.139254 client -> server: 2 B
 //!     4.164853 client -> server: 2 B arrive
 //!     ..
+//! uthread: UTHREAD_TIMELINE=run.svg draws them
 //! uthread: faults of the world: 1
 //! uthread: seed 0 fails: UTHREAD_SEED=0 cargo test -- --exact each_payment_counts_once
 //! ```
@@ -83,7 +84,9 @@
 //! new connection. Nobody has lost anything, and the balance is 11.
 //!
 //! The last line repeats this very run, as often as it takes to understand it, with a debugger or with more
-//! output: the seed decides the latencies, the order in which fibers run, and the keys of hash maps.
+//! output: the seed decides the latencies, the order in which fibers run, and the keys of hash maps. With
+//! `UTHREAD_TIMELINE=run.svg` before it, it also draws the run: a lane for each host, messages as arrows, and the time
+//! in which the link is cut. The answer that starts before it and arrives after it is the mistake.
 //!
 //! # A remedy
 //!

@@ -79,9 +79,9 @@
 //! A run that fails prints its seed and the command that repeats it. `UTHREAD_SEED=7` runs one seed, and
 //! `UTHREAD_SEEDS=100000` as many, by one process a CPU, up to the first that fails. `UTHREAD_SHRINK=1` then runs
 //! that seed again and again without some of the faults of its [`World`], and prints the few that it takes to
-//! fail; `UTHREAD_FAULTS=3,7-9` lets only these happen. Time begins with the year 2000. A seed does not decide
-//! the numbers of fibers, descriptors, processes and ports, addresses of memory, and what a program takes from
-//! outside of its [`World`].
+//! fail; `UTHREAD_FAULTS=3,7-9` lets only these happen. `UTHREAD_TIMELINE=run.svg` [draws](World::write_timeline) a
+//! run that fails. Time begins with the year 2000. A seed does not decide the numbers of fibers, descriptors,
+//! processes and ports, addresses of memory, and what a program takes from outside of its [`World`].
 //!
 //! # What leaves a world
 //!

@@ -5,7 +5,8 @@
 //! told something that one store would not say, or if the nodes break a rule of Raft.
 //!
 //! `cargo run --release -p uthread-simulation --example raft` runs a hundred seeds, and then searches
-//! for the seed that finds each [`Bug`]; a number runs so many.
+//! for the seed that finds each [`Bug`]; a number runs so many. With a file as second argument, it draws the last
+//! events of the first run that fails, and ends: `.. --example raft 20 run.svg`, or `.. 20 run.svg 2000` for as many.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -40,6 +41,7 @@ mod bug;
 mod random;
 
 use std::env;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use bug::Bug;
@@ -48,6 +50,12 @@ fn main() {
     let count = env::args().nth(1).map_or(100, |count| {
         count.parse().expect("the argument is a number of seeds")
     });
+    let events = env::args().nth(3).map_or(300, |events| {
+        events
+            .parse()
+            .expect("the third argument is a number of events")
+    });
+    let file = env::args_os().nth(2).map(PathBuf::from);
     let start = Instant::now();
     let seconds = || start.elapsed().as_secs_f64();
     match search(None, count) {
@@ -57,7 +65,13 @@ fn main() {
     for bug in Bug::ALL {
         match search(Some(bug), count) {
             None => println!("{bug}: passes"),
-            Some((seed, fault)) => println!("{bug}: seed {seed} fails: {fault}"),
+            Some((seed, fault)) => {
+                println!("{bug}: seed {seed} fails: {fault}");
+                if file.is_some() {
+                    let _ = scenario::run(seed, Some(bug), file.map(|file| (file, events)));
+                    return;
+                }
+            }
         }
     }
     println!("{:.1} s in all", seconds());
@@ -65,7 +79,7 @@ fn main() {
 
 /// Returns the first seed that fails, and how.
 fn search(bug: Option<Bug>, count: u64) -> Option<(u64, String)> {
-    (1..=count).find_map(|seed| Some((seed, scenario::run(seed, bug).err()?)))
+    (1..=count).find_map(|seed| Some((seed, scenario::run(seed, bug, None).err()?)))
 }
 
 #[cfg(test)]
@@ -74,7 +88,7 @@ mod tests {
 
     #[uthread::test(virtual_time, seeds = 10)]
     fn clients_see_one_store_whatever_fails() {
-        scenario::play(None).unwrap();
+        scenario::play(None, None).unwrap();
     }
 
     /// Its faults can be made fewer: `UTHREAD_SHRINK=1 cargo test --release -p uthread-simulation --example
@@ -82,7 +96,7 @@ mod tests {
     #[uthread::test(virtual_time, seeds = 100)]
     #[ignore = "fails, by a bug"]
     fn a_read_is_stale() {
-        scenario::play(Some(Bug::StaleRead)).unwrap();
+        scenario::play(Some(Bug::StaleRead), None).unwrap();
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,22 +29,34 @@ const FAULTS: u64 = 15;
 /// After this time, clients have their answers, as the faults are over long before.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Runs a cluster under a seed. Fails with what was wrong.
-pub(crate) fn run(seed: u64, bug: Option<Bug>) -> Result<(), String> {
+/// A file for a picture, and the number of events in it.
+pub(crate) type Drawing = (PathBuf, usize);
+
+/// Runs a cluster under a seed. Fails with what was wrong, after it has drawn that.
+pub(crate) fn run(seed: u64, bug: Option<Bug>, drawing: Option<Drawing>) -> Result<(), String> {
     let runtime = uthread_simulation::seeded(Runtime::builder(), seed).build();
-    runtime.expect("a runtime").run(|| play(bug))
+    runtime.expect("a runtime").run(move || play(bug, drawing))
 }
 
 /// Runs a cluster in the runtime of the calling fiber, like [`run`].
-pub(crate) fn play(bug: Option<Bug>) -> Result<(), String> {
+pub(crate) fn play(bug: Option<Bug>, drawing: Option<Drawing>) -> Result<(), String> {
     let world = World::new().expect("a world");
-    set_latency_ms(&world, 1..5);
+    let result = play_in(&world, bug);
+    if let (Err(_), Some((file, events))) = (&result, drawing) {
+        let drawn = world.write_timeline(file, events);
+        drawn.expect("the file can be written");
+    }
+    result
+}
+
+fn play_in(world: &World, bug: Option<Bug>) -> Result<(), String> {
+    set_latency_ms(world, 1..5);
     let (history, witness) = (Arc::default(), Arc::default());
-    let nodes = NODES.map(|name| start_node(&world, name, bug, &witness));
+    let nodes = NODES.map(|name| start_node(world, name, bug, &witness));
     let clients: Vec<_> = (0..CLIENTS)
-        .map(|number| start_client(&world, number, &history))
+        .map(|number| start_client(world, number, &history))
         .collect();
-    play_faults(&world, &nodes);
+    play_faults(world, &nodes);
     let end = || clients.iter().try_for_each(Host::wait);
     let end = time::try_timeout(TIME_MAX, end);
     if let Some(violation) = witness.violation() {

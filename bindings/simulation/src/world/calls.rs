@@ -17,7 +17,7 @@ use super::clock::{of_world, own_now, own_time};
 use super::network::{Sent, latency};
 use super::trace::Event;
 use super::{
-    CLOSED_ELSEWHERE, Connected, EVENTS_SHOWN, Nowhere, Shared, State, disk, now, sockets,
+    CLOSED_ELSEWHERE, Connected, EVENTS_SHOWN, Nowhere, Shared, State, disk, now, sockets, timeline,
 };
 use crate::faults;
 
@@ -48,15 +48,12 @@ impl interposition::World for Shared {
         }
         let bytes = |room| gather(buffers, room);
         let State { network, trace, .. } = &mut *state;
-        match network.send(now(), (key, pair), socket, (bytes, &mut *trace)) {
+        match network.send(now(), (key, pair), socket, (bytes, trace)) {
             Sent::AtOnce => {
                 self.note_sent();
                 None
             }
-            Sent::Taken(count) => {
-                trace.add(now(), Event::Sent(pair, count));
-                Some(Ok(count))
-            }
+            Sent::Taken(count) => Some(Ok(count)),
             // The kernel has the error of a socket that was shut down.
             Sent::Full if sockets::has_ended(socket) => None,
             Sent::Full => Some(Err(Errno::AGAIN.into())),
@@ -213,7 +210,8 @@ impl interposition::World for Shared {
             let summary = state
                 .trace
                 .summary(EVENTS_SHOWN, |number| state.name(number));
-            summary + &self.escapes_text() + &faults::count_line(state.trace.faults())
+            let timeline = timeline::write_failure(&state).to_string();
+            summary + &timeline + &self.escapes_text() + &faults::count_line(state.trace.faults())
         };
         // Without the lock: this may suspend the caller.
         eprintln!("the last events of the world:\n{text}");

@@ -14,6 +14,7 @@ use uthread::thread::{Builder, Cancelled, JoinHandle};
 
 use super::clock::DRIFT_PPM_MAX;
 use super::subnet::HOSTS_MAX;
+use super::trace::{Event, OfHost};
 use super::{Shared, State, sockets};
 
 /// Number of times that the fibers of a host may run after their calls have begun to fail.
@@ -151,7 +152,7 @@ impl Host {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn crash(&self) {
-        if !self.is_up() || !self.has_fault("crashes") {
+        if !self.is_up() || !self.has_fault(OfHost::Crashes) {
             return;
         }
         uthread::shield(|| self.stop());
@@ -178,9 +179,8 @@ impl Host {
         };
         let lost = disk.entries.crash(lost, directory);
         if !lost.is_empty() {
-            let name = state.name(self.number);
-            let event = format!("{name}: loses what was not synced: {}", lost.join(", "));
-            state.note(event, fault);
+            let event = format!("loses what was not synced: {}", lost.join(", "));
+            state.note(Event::Host(self.number, OfHost::Other(event)), fault);
         }
     }
 
@@ -234,7 +234,7 @@ impl Host {
     /// ```
     pub fn pause(&self) {
         let fibers = self.with(|machine| machine.fibers.clone());
-        if !self.is_up() || fibers.is_paused() || !self.has_fault("pauses") {
+        if !self.is_up() || fibers.is_paused() || !self.has_fault(OfHost::Pauses) {
             return;
         }
         fibers.pause();
@@ -247,7 +247,7 @@ impl Host {
     pub fn resume(&self) {
         let fibers = self.with(|machine| machine.fibers.clone());
         if fibers.is_paused() {
-            self.note("resumes", None);
+            self.note(OfHost::Resumes, None);
             fibers.resume();
         }
     }
@@ -289,7 +289,7 @@ impl Host {
 
     fn set_clock(&self, clock: (Duration, Duration)) {
         let is_right = clock == (Duration::ZERO, Duration::ZERO);
-        if is_right || self.has_fault("the clock jumps") {
+        if is_right || self.has_fault(other("the clock jumps")) {
             self.shared.set_date(self.number, clock);
         }
     }
@@ -337,7 +337,7 @@ impl Host {
             "a clock is off by 100,000 ppm at most, not {ppm}"
         );
         if ppm == self.shared.drift(self.number)
-            || ppm != 0 && !self.has_fault(&format!("the clock drifts by {ppm} ppm"))
+            || ppm != 0 && !self.has_fault(OfHost::Other(format!("the clock drifts by {ppm} ppm")))
         {
             return;
         }
@@ -347,7 +347,7 @@ impl Host {
     }
 
     /// Notes a fault. Returns `false` if it is left out.
-    fn has_fault(&self, what: &str) -> bool {
+    fn has_fault(&self, what: OfHost) -> bool {
         let fault = self.shared.fault();
         if fault.is_some() {
             self.note(what, fault);
@@ -383,7 +383,7 @@ impl Host {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn set_free_bytes(&self, free_bytes: Option<u64>) {
-        let free_bytes = free_bytes.filter(|_| self.has_fault("the disk becomes full"));
+        let free_bytes = free_bytes.filter(|_| self.has_fault(other("the disk becomes full")));
         self.change_disk(|disk| disk.free_bytes = free_bytes);
     }
 
@@ -394,7 +394,7 @@ impl Host {
     ///
     /// Panics if the host has no [directory](super::World::directory).
     pub fn set_disk_fails(&self, fails: bool) {
-        let fails = fails && self.has_fault("the disk fails");
+        let fails = fails && self.has_fault(other("the disk fails"));
         self.change_disk(|disk| disk.fails = fails);
     }
 
@@ -413,10 +413,9 @@ impl Host {
         action(&mut self.shared.state().machines[self.at()])
     }
 
-    fn note(&self, event: &str, fault: Option<u64>) {
-        let mut state = self.shared.state();
-        let event = format!("{}: {event}", state.name(self.number));
-        state.note(event, fault);
+    fn note(&self, event: OfHost, fault: Option<u64>) {
+        let event = Event::Host(self.number, event);
+        self.shared.state().note(event, fault);
     }
 
     /// Starts the program.
@@ -433,10 +432,20 @@ impl Host {
             machine.fibers = fibers.clone();
             (Arc::clone(&machine.program), machine.name.to_string())
         });
-        self.note("starts", None);
+        self.note(OfHost::Starts, None);
+        let number = self.number;
         let main = move || {
             fibers.enter();
+            let panics = NotePanic(number);
             let result = program();
+            std::mem::forget(panics);
+            note_end(
+                number,
+                match &result {
+                    Ok(()) => OfHost::Ends,
+                    Err(error) => OfHost::Fails(error.to_string()),
+                },
+            );
             // The process ends.
             fibers.cancel();
             result
@@ -504,6 +513,29 @@ impl Host {
         left.into_iter().for_each(sockets::close);
         failure.map(|failure| format!("the program of `{}` has {failure}", self.name()))
     }
+}
+
+/// Notes how a program has ended, which is the caller, unless its host has crashed.
+fn note_end(number: u32, how: OfHost) {
+    if let Some(shared) = Shared::current() {
+        let mut state = shared.state();
+        if !state.is_down(number) {
+            state.note(Event::Host(number, how), None);
+        }
+    }
+}
+
+/// Notes that the program of a host has panicked, once it is dropped.
+struct NotePanic(u32);
+
+impl Drop for NotePanic {
+    fn drop(&mut self) {
+        note_end(self.0, OfHost::Panics);
+    }
+}
+
+fn other(what: &str) -> OfHost {
+    OfHost::Other(what.to_owned())
 }
 
 /// Panics if a program has panicked by itself.

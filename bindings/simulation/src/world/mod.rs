@@ -6,6 +6,7 @@
 //! | [`selection`] | what a test does with links |
 //! | [`calls`] | what the library asks of a world |
 //! | [`escapes`] | what happens outside of it |
+//! | [`timeline`] | what has happened, as a picture |
 //! | [`network`] | what is on its way between hosts |
 //! | [`trace`] | what has happened |
 //! | [`links`] | how it travels |
@@ -26,6 +27,7 @@ mod network;
 mod selection;
 mod sockets;
 mod subnet;
+mod timeline;
 mod trace;
 
 use std::any::Any;
@@ -35,7 +37,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::os::fd::{OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -344,7 +346,8 @@ impl World {
         let fault = fails.then(|| state.trace.fault()).flatten();
         let fails = fault.is_some();
         if fails {
-            state.note("names cannot be looked up".to_owned(), fault);
+            let event = Event::Done("names cannot be looked up".to_owned());
+            state.note(event, fault);
         }
         state.resolver = Resolver { latency, fails };
     }
@@ -404,6 +407,37 @@ impl World {
         let state = self.shared.state();
         state.trace.text(|number| state.name(number))
     }
+
+    /// Writes a picture of the last `events_max` events to a file, as SVG: with a lane for each host, messages as
+    /// arrows, and the times in which hosts are down or paused and links are cut. Some 300 events are easy to read. A
+    /// time without events is cut short; what passes at once is not shown.
+    ///
+    /// A test that fails writes one if `UTHREAD_TIMELINE` names a file, with 300 events or
+    /// `UTHREAD_TIMELINE_EVENTS`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file.
+    ///
+    /// ```
+    /// # let runtime = uthread_simulation::virtual_time(uthread::Runtime::builder()).build()?;
+    /// # runtime.run(|| -> std::io::Result<()> {
+    /// let world = uthread_simulation::World::new()?;
+    /// let host = world.host("a", || Ok(()));
+    /// host.wait()?;
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("run.svg");
+    /// # let path = &path;
+    /// world.write_timeline(path, 300)?;
+    /// # assert!(std::fs::read_to_string(path)?.starts_with("<svg"));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn write_timeline(&self, path: impl AsRef<Path>, events_max: usize) -> io::Result<()> {
+        let state = self.shared.state();
+        timeline::write(&state, path.as_ref(), events_max, timeline::Outcome::Runs)
+    }
 }
 
 impl Shared {
@@ -456,9 +490,9 @@ impl State {
         &self.machines[number as usize - 1].name
     }
 
-    /// Notes what the test or a host has done, and the number of the fault that it is.
-    fn note(&mut self, event: String, fault: Option<u64>) {
-        self.trace.add_with(now(), Event::Done(event), fault);
+    /// Notes what happens, and the number of the fault that it is.
+    fn note(&mut self, event: Event, fault: Option<u64>) {
+        self.trace.add_with(now(), event, fault);
     }
 
     fn machine(&mut self, number: u32) -> Option<&mut Machine> {

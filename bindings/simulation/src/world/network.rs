@@ -51,6 +51,7 @@ enum Event {
 
 #[derive(Debug)]
 struct Datagram {
+    number: u64,
     socket: OwnedFd,
     pair: Pair,
     to: SocketAddr,
@@ -75,6 +76,7 @@ struct Connection {
 
 #[derive(Debug)]
 struct Segment {
+    number: u64,
     due: Duration,
     content: Content,
 }
@@ -132,7 +134,8 @@ impl Network {
             bytes,
             passed: 0,
         };
-        self.add(now, (key, pair), content, trace);
+        let number = self.add(now, (key, pair), content, trace);
+        trace.add(now, trace::Event::Sent(pair, length, number));
         Sent::Taken(length)
     }
 
@@ -170,13 +173,14 @@ impl Network {
         !self.links.get(pair).is_at_once() || self.connections.contains_key(&key)
     }
 
+    /// Adds a segment. Returns its number.
     fn add(
         &mut self,
         now: Duration,
         (key, pair): (Key, Pair),
         content: Content,
         trace: &mut Trace,
-    ) {
+    ) -> u64 {
         let length = content.length();
         let link = self.links.get(pair);
         let number = self.next;
@@ -194,8 +198,13 @@ impl Network {
             .max(connection.free_at + latency(link, pair, now, trace));
         connection.last_due = due;
         connection.bytes += length;
-        connection.segments.push_back(Segment { due, content });
+        connection.segments.push_back(Segment {
+            number,
+            due,
+            content,
+        });
         self.schedule(due, Event::Segment(key));
+        number
     }
 
     /// Takes a datagram, unless the kernel has to send it, at once.
@@ -214,7 +223,7 @@ impl Network {
         let fault = chance::happens(link.loss).then(|| trace.fault()).flatten();
         if link.is_cut || fault.is_some() {
             let bytes = bytes().len();
-            trace.add_with(now, trace::Event::Lost(pair, bytes), fault);
+            trace.add_with(now, trace::Event::Lost(pair, bytes, None), fault);
             return Sent::Taken(bytes);
         }
         let bytes = bytes();
@@ -223,14 +232,16 @@ impl Network {
             return Sent::AtOnce;
         };
         let length = bytes.len();
+        let number = self.next;
         let datagram = Datagram {
+            number,
             socket,
             pair,
             to,
             bytes,
         };
         self.schedule(due, Event::Datagram(datagram));
-        trace.add(now, trace::Event::Sent(pair, length));
+        trace.add(now, trace::Event::Sent(pair, length, number));
         Sent::Taken(length)
     }
 
@@ -269,9 +280,9 @@ impl Network {
         let arrives = !self.links.get(datagram.pair).is_cut
             && sockets::send_to(&datagram.socket, &datagram.bytes, datagram.to).is_ok();
         if arrives {
-            trace::Event::Arrived(datagram.pair, length)
+            trace::Event::Arrived(datagram.pair, length, datagram.number)
         } else {
-            trace::Event::Lost(datagram.pair, length)
+            trace::Event::Lost(datagram.pair, length, Some(datagram.number))
         }
     }
 
@@ -289,7 +300,8 @@ impl Network {
                 Ok(count) => {
                     connection.bytes -= count;
                     if count > 0 {
-                        trace.add(now, trace::Event::Arrived(connection.pair, count));
+                        let pair = connection.pair;
+                        trace.add(now, trace::Event::Arrived(pair, count, segment.number));
                     }
                     has_passed |= count > 0;
                     if segment.content.is_passed() {

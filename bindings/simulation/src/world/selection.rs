@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::links::{Link, Pair};
-use super::{Shared, State, now, sockets, trace};
+use super::trace::{Event, OfLinks};
+use super::{Shared, State, now, sockets};
 
 /// Some links of a [`World`](super::World), whose example shows it.
 #[derive(Clone)]
@@ -82,12 +83,12 @@ impl<'world> Links<'world> {
         let Some(fault) = self.shared.fault() else {
             return;
         };
-        self.change_by("cut", Some(fault), |link| link.is_cut = true);
+        self.change_by(OfLinks::Cut, Some(fault), |link| link.is_cut = true);
     }
 
     /// Lets everything pass again. See the example of [`World::between`](super::World::between).
     pub fn heal(&self) {
-        self.change("healed".to_owned(), |link| link.is_cut = false);
+        self.change_by(OfLinks::Healed, None, |link| link.is_cut = false);
         self.shared.state().network.resume(now());
     }
 
@@ -121,29 +122,22 @@ impl<'world> Links<'world> {
         }
         let mut state = self.shared.state();
         let forgotten = state.network.forget(is_one);
-        self.note(&mut state, "reset", Some(fault));
+        self.note(&mut state, OfLinks::Reset, Some(fault));
         drop(state);
         drop(forgotten);
     }
 
     fn change(&self, what: String, change: impl Fn(&mut Link)) {
-        self.change_by(&what, None, change);
+        self.change_by(OfLinks::Other(what), None, change);
     }
 
-    fn change_by(&self, what: &str, fault: Option<u64>, change: impl Fn(&mut Link)) {
+    fn change_by(&self, what: OfLinks, fault: Option<u64>, change: impl Fn(&mut Link)) {
         let mut state = self.shared.state();
         state.network.links.change(self.pairs.as_deref(), change);
         self.note(&mut state, what, fault);
     }
 
-    fn note(&self, state: &mut State, what: &str, fault: Option<u64>) {
-        let names = self.pairs.as_ref().map(|pairs| {
-            let names = pairs
-                .iter()
-                .map(|pair| trace::names(*pair, |number| state.name(number)));
-            names.collect::<Vec<_>>().join(", ")
-        });
-        let names = names.as_deref().unwrap_or("all links");
-        state.note(format!("{names}: {what}"), fault);
+    fn note(&self, state: &mut State, what: OfLinks, fault: Option<u64>) {
+        state.note(Event::Links(self.pairs.clone(), what), fault);
     }
 }

@@ -1,6 +1,7 @@
 //! What has happened in a world.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Duration;
 
 use super::links::Pair;
@@ -13,20 +14,50 @@ const EVENTS_MAX: usize = 100_000;
 pub(super) enum Event {
     /// Done by the test, or by a host.
     Done(String),
+    /// Of the host with this number.
+    Host(u32, OfHost),
+    /// Of these links, or of all.
+    Links(Option<Vec<Pair>>, OfLinks),
     /// To this port.
     Connects(Pair, u16),
-    /// So many bytes begin to travel.
-    Sent(Pair, usize),
+    /// So many bytes begin to travel, in the message with this number.
+    Sent(Pair, usize, u64),
     /// The end of a stream does.
     Ended(Pair),
-    Arrived(Pair, usize),
-    Lost(Pair, usize),
-    /// TCP sends a segment again.
+    Arrived(Pair, usize, u64),
+    /// Without a number if it was never sent.
+    Lost(Pair, usize, Option<u64>),
+    /// TCP sends a segment again: that of the next message.
     Resent(Pair),
 }
 
+/// What happens to a host.
+#[derive(Debug)]
+pub(super) enum OfHost {
+    Starts,
+    /// Its program returns.
+    Ends,
+    /// Its program returns this error.
+    Fails(String),
+    /// Its program panics.
+    Panics,
+    Crashes,
+    Pauses,
+    Resumes,
+    Other(String),
+}
+
+/// What happens to links.
+#[derive(Debug)]
+pub(super) enum OfLinks {
+    Cut,
+    Healed,
+    Reset,
+    Other(String),
+}
+
 /// An event with its time, and its number if it is a fault.
-type Noted = (Duration, Event, Option<u64>);
+pub(super) type Noted = (Duration, Event, Option<u64>);
 
 #[derive(Debug, Default)]
 pub(super) struct Trace {
@@ -76,6 +107,16 @@ impl Trace {
         self.events.push_back((time, event, fault));
     }
 
+    /// Returns the events from the oldest on.
+    pub(super) fn events(&self) -> impl ExactSizeIterator<Item = &Noted> + DoubleEndedIterator {
+        self.events.iter()
+    }
+
+    /// Returns the time since the first event.
+    pub(super) fn elapsed(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.start.unwrap_or(now))
+    }
+
     /// Returns the events, a line each. `name` returns the names of hosts.
     pub(super) fn text<'a>(&self, name: impl Fn(u32) -> &'a str) -> String {
         self.events.iter().map(|noted| line(noted, &name)).collect()
@@ -96,18 +137,54 @@ fn line<'a>((time, event, fault): &Noted, name: impl Fn(u32) -> &'a str) -> Stri
     let names = |pair: &Pair| names(*pair, &name);
     let event = match event {
         Event::Done(what) => what.clone(),
+        Event::Host(host, what) => format!("{}: {what}", name(*host)),
+        Event::Links(pairs, what) => format!("{}: {what}", names_of(pairs.as_deref(), &name)),
         Event::Connects(pair, port) => format!("{}: connects to port {port}", names(pair)),
-        Event::Sent(pair, bytes) => format!("{}: {bytes} B", names(pair)),
+        Event::Sent(pair, bytes, _) => format!("{}: {bytes} B", names(pair)),
         Event::Ended(pair) => format!("{}: the end of a stream", names(pair)),
-        Event::Arrived(pair, bytes) => format!("{}: {bytes} B arrive", names(pair)),
-        Event::Lost(pair, bytes) => format!("{}: {bytes} B are lost", names(pair)),
+        Event::Arrived(pair, bytes, _) => format!("{}: {bytes} B arrive", names(pair)),
+        Event::Lost(pair, bytes, _) => format!("{}: {bytes} B are lost", names(pair)),
         Event::Resent(pair) => format!("{}: a segment is sent again", names(pair)),
     };
     let fault = fault.map_or_else(String::new, |fault| format!(" (fault {fault})"));
     format!("{:12.6} {event}{fault}\n", time.as_secs_f64())
 }
 
+impl fmt::Display for OfHost {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            OfHost::Starts => "starts",
+            OfHost::Ends => "ends",
+            OfHost::Fails(error) => return write!(formatter, "fails: {error}"),
+            OfHost::Panics => "panics",
+            OfHost::Crashes => "crashes",
+            OfHost::Pauses => "pauses",
+            OfHost::Resumes => "resumes",
+            OfHost::Other(what) => what,
+        })
+    }
+}
+
+impl fmt::Display for OfLinks {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            OfLinks::Cut => "cut",
+            OfLinks::Healed => "healed",
+            OfLinks::Reset => "reset",
+            OfLinks::Other(what) => what,
+        })
+    }
+}
+
+fn names_of<'a>(pairs: Option<&[Pair]>, name: impl Fn(u32) -> &'a str) -> String {
+    let Some(pairs) = pairs else {
+        return "all links".to_owned();
+    };
+    let each = pairs.iter().map(|pair| names(*pair, &name));
+    each.collect::<Vec<_>>().join(", ")
+}
+
 /// Returns the names of the hosts of a link.
-pub(super) fn names<'a>(pair: Pair, name: impl Fn(u32) -> &'a str) -> String {
+fn names<'a>(pair: Pair, name: impl Fn(u32) -> &'a str) -> String {
     format!("{} -> {}", name(pair.0), name(pair.1))
 }

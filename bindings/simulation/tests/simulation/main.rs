@@ -12,6 +12,7 @@
 //! | [`link`] | links with faults |
 //! | [`pause`] | hosts that are paused |
 //! | [`seeds`] | what a seed decides |
+//! | [`timeline`] | pictures of runs |
 //! | [`times`] | how exactly something takes a time |
 //! | [`virtual_time`] | what takes virtual time, deadlocks and limits |
 //! | [`websocket`] | clients and a server of WebSockets, in a world |
@@ -27,6 +28,7 @@ mod full;
 mod link;
 mod pause;
 mod seeds;
+mod timeline;
 mod times;
 mod virtual_time;
 mod websocket;

@@ -181,10 +181,18 @@ fn run_race(variable: &str, value: &str) -> (bool, String) {
     run("seeds::race", &[(variable, value)])
 }
 
-fn run(test: &str, variables: &[(&str, &str)]) -> (bool, String) {
+/// Runs a test that fails on purpose with these variables. Returns whether it has passed, and its output.
+pub(crate) fn run(test: &str, variables: &[(&str, &str)]) -> (bool, String) {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--ignored", "--exact", test]);
-    for variable in ["SEED", "SEEDS", "FAULTS", "SHRINK"] {
+    for variable in [
+        "SEED",
+        "SEEDS",
+        "FAULTS",
+        "SHRINK",
+        "TIMELINE",
+        "TIMELINE_EVENTS",
+    ] {
         command.env_remove(format!("UTHREAD_{variable}"));
     }
     command.envs(variables.iter().copied());
