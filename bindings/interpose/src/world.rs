@@ -1,7 +1,7 @@
 //! Calls of fibers in a simulated world (`uthread-simulation`), which takes the place of the kernel where
 //! it wants to.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CString, c_int, c_void};
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::slice;
@@ -40,6 +40,10 @@ pub(crate) unsafe fn send_one(
     // SAFETY: by the caller's contract.
     let bytes = unsafe { slice::from_raw_parts(buffer.cast(), length) };
     // SAFETY: by the caller's contract.
+    if let Err(error) = unsafe { tell_unix(&*interposition::world()?, to.0, to.1) } {
+        return Some(returned(Err(error)));
+    }
+    // SAFETY: by the caller's contract.
     let to = unsafe { address(to.0, to.1) };
     send(fd, &[IoSlice::new(bytes)], to)
 }
@@ -76,8 +80,13 @@ pub(crate) unsafe fn send_message(fd: c_int, message: *const libc::msghdr) -> Op
     }
     // SAFETY: by the caller's contract.
     let message = unsafe { message.as_ref() }?;
+    let (name, length) = (message.msg_name.cast(), message.msg_namelen);
     // SAFETY: by the caller's contract.
-    let to = unsafe { address(message.msg_name.cast(), message.msg_namelen) };
+    if let Err(error) = unsafe { tell_unix(&*interposition::world()?, name, length) } {
+        return Some(returned(Err(error)));
+    }
+    // SAFETY: by the caller's contract.
+    let to = unsafe { address(name, length) };
     // SAFETY: by the caller's contract.
     unsafe { send_several(fd, message.msg_iov, message.msg_iovlen, to) }
 }
@@ -138,12 +147,61 @@ pub(crate) unsafe fn connect(
     };
     // SAFETY: by the caller's contract.
     let Some(to) = (unsafe { address(to, length) }) else {
-        return Ok(None);
+        // SAFETY: by the caller's contract.
+        let told = unsafe { tell_unix(&*world, to, length) };
+        return told.map_or_else(|error| Err(returned(Err(error)) as c_int), |()| Ok(None));
     };
     match world.connect(fd, to, None) {
         Ok(to) => to.map(|to| Some(to.into())).ok_or(0),
         Err(error) => Err(returned(Err(error)) as c_int),
     }
+}
+
+/// Tells the world that a socket of Unix with this address is about to be used, if it is one with a path.
+///
+/// # Errors
+///
+/// `EPERM` if the world denies that.
+///
+/// # Safety
+///
+/// The address is null, or has this length.
+#[allow(unsafe_code, reason = "memory of the program")]
+unsafe fn tell_unix(
+    world: &dyn World,
+    to: *const libc::sockaddr,
+    length: libc::socklen_t,
+) -> io::Result<()> {
+    // SAFETY: by the caller's contract.
+    match unsafe { unix_path(to, length) } {
+        Some(path) => world.open(None, &path, libc::O_RDWR as u64),
+        None => Ok(()),
+    }
+}
+
+/// Returns the path of an address of Unix.
+///
+/// # Safety
+///
+/// It is null, or has this length.
+#[doc(hidden)]
+#[allow(unsafe_code, reason = "memory of the program")]
+#[must_use]
+pub unsafe fn unix_path(place: *const libc::sockaddr, length: libc::socklen_t) -> Option<CString> {
+    if place.is_null() {
+        return None;
+    }
+    // SAFETY: by the caller's contract.
+    let bytes = unsafe { slice::from_raw_parts(place.cast::<u8>(), length as usize) };
+    let (family, path) = bytes.split_first_chunk()?;
+    if libc::sa_family_t::from_ne_bytes(*family) != libc::AF_UNIX as libc::sa_family_t {
+        return None;
+    }
+    let path = path.split(|byte| *byte == 0).next()?;
+    // An abstract name begins with a zero byte.
+    (!path.is_empty())
+        .then(|| CString::new(path).ok())
+        .flatten()
 }
 
 /// Tells the world what is about to happen to a file.

@@ -6,8 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use uthread::interposition::World as _;
-use uthread_interpose::system_call;
+use uthread_interpose::{system_call, unix_path};
 
+use crate::files::refuse;
 use crate::real::real;
 use crate::world::{Shared, alone, note_close, resolve};
 
@@ -54,6 +55,12 @@ unsafe extern "C" fn bind(
             v6.sin6_addr.s6_addr = own.ip().octets();
         }
         return call((&raw const v6).cast());
+    }
+    // SAFETY: by the caller's contract.
+    if let Some(path) = unsafe { unix_path(address, length) }
+        && let Err(error) = world.open(None, &path, (libc::O_CREAT | libc::O_RDWR) as u64)
+    {
+        return refuse(&error);
     }
     call(address)
 }

@@ -129,7 +129,9 @@ const EVENTS_SHOWN: usize = 100;
 /// healed; if the socket is non-blocking, it is never made. Connecting a non-blocking socket takes no time.
 ///
 /// Not simulated: the kernel's ports, IPv6 apart from sockets that take IPv4 as well, `sendfile`, `splice`
-/// and requests of [`uthread::ring`] to send, Unix sockets between hosts.
+/// and requests of [`uthread::ring`] to send. Unix sockets are the kernel's, and connect fibers of one host: that a
+/// host uses the path of a socket in the directory of another one is [reported](World::escapes). Abstract names
+/// are one for all hosts, and are not.
 ///
 /// # Names
 ///

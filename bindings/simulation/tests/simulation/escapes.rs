@@ -304,6 +304,60 @@ fn files_of_other_hosts_are_reported() {
 }
 
 #[test]
+fn unix_sockets_of_other_hosts_are_reported() {
+    use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+    let runtime = uthread_simulation::seeded(Runtime::builder(), 1).build();
+    runtime.unwrap().run(|| {
+        let world = World::new().unwrap();
+        world.deny_escapes();
+        let [own, other] = ["a", "b"].map(|name| world.directory(name).unwrap().join("socket"));
+        let path = other.clone();
+        world.host("b", move || {
+            let listener = UnixListener::bind(&path)?;
+            let within = UnixStream::connect(&path)?;
+            uthread::net::UnixStream::connect(&path)?;
+            drop((listener.accept()?, within));
+            uthread::sleep(Duration::from_secs(60));
+            Ok(())
+        });
+        let host = world.host("a", move || {
+            uthread::sleep(Duration::from_secs(1));
+            let denied = io::ErrorKind::PermissionDenied;
+            let kind = |error: io::Error| error.kind();
+            assert_eq!(
+                UnixStream::connect(&other).map_err(kind).err(),
+                Some(denied)
+            );
+            let connected = uthread::net::UnixStream::connect(&other);
+            assert_eq!(connected.map_err(kind).err(), Some(denied));
+            let bound = uthread::net::UnixListener::bind(other.with_extension("new"));
+            assert_eq!(bound.map_err(kind).err(), Some(denied));
+            let datagrams = UnixDatagram::bind(&own)?;
+            let sent = datagrams.send_to(b"1", &other);
+            assert_eq!(sent.map_err(kind).err(), Some(denied));
+            let datagrams = uthread::net::UnixDatagram::unbound()?;
+            let sent = datagrams.send_to(b"1", &other);
+            assert_eq!(sent.map_err(kind).err(), Some(denied));
+            Ok(())
+        });
+        host.wait().unwrap();
+        let escapes = world.escapes();
+        assert_eq!(escapes.lines().count(), 5, "{escapes}");
+        for line in escapes.lines() {
+            assert!(
+                line.starts_with("a: uses a file of another host, `"),
+                "{escapes}"
+            );
+            assert!(
+                line.contains(", at tests/simulation/escapes.rs:"),
+                "{escapes}"
+            );
+        }
+        assert!(std::panic::catch_unwind(|| drop(world)).is_err());
+    });
+}
+
+#[test]
 fn a_program_that_stays_in_its_world_is_not_reported() {
     let runtime = uthread_simulation::seeded(Runtime::builder(), 1).build();
     runtime.unwrap().run(|| {

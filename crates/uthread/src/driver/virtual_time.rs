@@ -270,6 +270,11 @@ pub(crate) fn simulate(world: &dyn World, operation: &Operation<'_>) -> Option<C
             world.send(call.socket.fd.as_raw_fd(), &buffers, None)?
         }
         Operation::Socket(SocketOperation::SendMessage(call)) => {
+            if let Some(path) = call.message.unix_path()
+                && let Err(error) = world.open(None, &path, libc::O_RDWR as u64)
+            {
+                return Some(Err(errno_of(error)));
+            }
             let to = call.message.address();
             let socket = call.socket.fd.as_raw_fd();
             world.send(socket, call.message.slices(), to)?

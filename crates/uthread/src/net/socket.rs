@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::event::PollFlags;
 use rustix::fs::OFlags;
 use rustix::net::sockopt::{self, Timeout};
-use rustix::net::{Shutdown, SocketAddrAny};
+use rustix::net::{Shutdown, SocketAddrAny, SocketAddrUnix};
 
 use super::settings::Settings;
 use crate::op::Operation;
@@ -319,7 +319,14 @@ pub(super) fn connect(
             Some(to) => to.into(),
             None => return Ok(()),
         },
-        _ => address.clone(),
+        (Some(world), Err(_)) => {
+            let unix = SocketAddrUnix::try_from(address.clone());
+            if let Some(path) = unix.as_ref().ok().and_then(SocketAddrUnix::path) {
+                world.open(None, &path, OFlags::RDWR.bits().into())?;
+            }
+            address.clone()
+        }
+        (None, _) => address.clone(),
     };
     let mut operation = Operation::Socket(SocketOperation::Connect(net::Connect {
         socket: Descriptor {

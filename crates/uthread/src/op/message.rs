@@ -1,12 +1,14 @@
 //! Messages: bytes in several buffers, with an address and control data.
 
+use std::borrow::Cow;
+use std::ffi::CString;
 use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 use std::mem;
 use std::net::SocketAddr;
 use std::slice;
 
-use rustix::net::SocketAddrAny;
+use rustix::net::{SocketAddrAny, SocketAddrUnix};
 
 use super::buffers::BUFFERS_MAX;
 use super::peer_address::PeerAddress;
@@ -111,15 +113,24 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the address that a message is sent to, if it has one of the internet.
-    #[allow(unsafe_code, reason = "a pointer to what is borrowed")]
     pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.any_address()?.try_into().ok()
+    }
+
+    /// Returns the path of the Unix socket that a message is sent to, if it has one.
+    pub(crate) fn unix_path(&self) -> Option<CString> {
+        let address = SocketAddrUnix::try_from(self.any_address()?).ok()?;
+        address.path().map(Cow::into_owned)
+    }
+
+    #[allow(unsafe_code, reason = "a pointer to what is borrowed")]
+    fn any_address(&self) -> Option<SocketAddrAny> {
         let name = self.header.0.msg_name;
         if name.is_null() {
             return None;
         }
         // SAFETY: this is the borrowed address, of this length.
-        let address = unsafe { SocketAddrAny::read(name.cast(), self.header.0.msg_namelen) };
-        address.try_into().ok()
+        Some(unsafe { SocketAddrAny::read(name.cast(), self.header.0.msg_namelen) })
     }
 
     /// Resets the lengths and flags, as if nothing was received.
