@@ -40,6 +40,8 @@ mod futex;
 mod world;
 
 #[doc(hidden)]
+pub use self::outside::{is_refused, leaves_world};
+#[doc(hidden)]
 pub use self::raw::{call as system_call, set_errno};
 #[doc(hidden)]
 pub use self::rule::keep_thread;

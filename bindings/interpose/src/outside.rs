@@ -63,9 +63,18 @@ const CALLS: [(c_long, &str); 51] = [
     (libc::SYS_writev, "writev"),
 ];
 
+/// Returns `true` if a system call leaves a world, and the caller may be the program.
+#[doc(hidden)]
+#[must_use]
+pub fn leaves_world(number: c_long) -> bool {
+    rule::suspends() && CALLS.iter().any(|(of_call, _)| *of_call == number)
+}
+
 /// Tells the world of the caller of a system call that leaves it. Returns `true` if that denies it; the error
 /// number is then in `errno`.
-pub(crate) fn is_refused(number: c_long) -> bool {
+#[doc(hidden)]
+#[must_use]
+pub fn is_refused(number: c_long) -> bool {
     let Some(world) = interposition::world() else {
         return false;
     };

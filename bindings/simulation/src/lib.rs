@@ -104,7 +104,8 @@
 //! | names that are not those of hosts; addresses of other computers, if the test itself uses them | reported; a host finds them unreachable |
 //! | system calls by `syscall(2)` for random bytes and a clock | are the world's, as by the functions of C |
 //! | others by `syscall(2)` that wait, send, change files, or make a thread | reported |
-//! | instructions: `syscall` of a program's own, as in crate `rustix`, `rdtsc`, `rdrand` | not seen |
+//! | those by the instruction `syscall`, as in crate `rustix` | reported on demand: [`World::trap_system_calls`] |
+//! | the instructions `rdtsc` and `rdrand`, and a clock that is read without a function of C | not seen |
 //!
 //! # Hosts, networks and disks
 //!
@@ -128,6 +129,8 @@ mod descriptors;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod files;
 pub mod first_test;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+mod instructions;
 mod link;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod processes;

@@ -24,6 +24,9 @@ const ON_THE_WAY: [&str; 11] = [
     "uthread_simulation",
 ];
 
+/// Those that may be between the program and an instruction of `rustix`.
+const BETWEEN: [&str; 4] = ["alloc", "core", "rustix", "std"];
+
 /// The sources of `std`, and crates that were downloaded.
 const SOURCES_OF_STD: &str = "/rustc/";
 const DOWNLOADED: &str = "/registry/src/";
@@ -67,6 +70,29 @@ pub(crate) fn of(frames: &[usize]) -> String {
     }
 }
 
+/// Returns `true` if the code before this address, which is being called, is the program's, or that of `rustix` or
+/// `std` which the program has called.
+pub(crate) fn is_of_program(address: usize) -> bool {
+    let frames = frames();
+    let called = frames.iter().skip_while(|frame| **frame != address);
+    let mut is_program = None;
+    for frame in called {
+        backtrace::resolve(ptr::without_provenance_mut::<c_void>(*frame), |symbol| {
+            let name = symbol.name().map(|name| format!("{name:#}"));
+            let file = symbol.filename().map(Path::to_string_lossy);
+            let name = name.unwrap_or_default();
+            let of_crate = crate_with(&name, file.as_deref());
+            if !of_crate.is_some_and(|found| BETWEEN.contains(&&*found)) {
+                is_program.get_or_insert(!is_on_the_way(&name, file.as_deref()));
+            }
+        });
+        if is_program.is_some() {
+            break;
+        }
+    }
+    is_program.unwrap_or(false)
+}
+
 /// Returns the place of a function of the program, and whether it is one of a crate that was downloaded.
 fn place(symbol: &Symbol) -> Option<(String, bool)> {
     let name = format!("{:#}", symbol.name()?);
@@ -88,21 +114,26 @@ fn place(symbol: &Symbol) -> Option<(String, bool)> {
 }
 
 fn is_on_the_way(name: &str, file: Option<&str>) -> bool {
-    match file {
-        Some(file) => crate_of(file).is_some_and(|found| ON_THE_WAY.contains(&&*found)),
-        None => {
-            let path = name.trim_start_matches(['<', '&', '*', '(']);
-            let path = path.trim_start_matches("mut ").trim_start_matches("dyn ");
-            // A generic type, or one of the language, has no path, but its trait has.
-            let path = match path.split_once(" as ") {
-                Some((of_type, of_trait)) if !of_type.contains("::") => of_trait,
-                _ => path,
-            };
-            // What has none is a function of the C library.
-            let parts = path.split_once("::");
-            parts.is_none_or(|(of_crate, _)| ON_THE_WAY.contains(&of_crate))
-        }
+    match crate_with(name, file) {
+        Some(found) => ON_THE_WAY.contains(&&*found),
+        // A function of the C library.
+        None => file.is_none(),
     }
+}
+
+/// Returns the crate of a function, by its file or its name. One without a path is not of Rust.
+fn crate_with(name: &str, file: Option<&str>) -> Option<String> {
+    if let Some(file) = file {
+        return crate_of(file);
+    }
+    let path = name.trim_start_matches(['<', '&', '*', '(']);
+    let path = path.trim_start_matches("mut ").trim_start_matches("dyn ");
+    // A generic type, or one of the language, has no path, but its trait has.
+    let path = match path.split_once(" as ") {
+        Some((of_type, of_trait)) if !of_type.contains("::") => of_trait,
+        _ => path,
+    };
+    Some(path.split_once("::")?.0.to_owned())
 }
 
 /// Returns the name of the crate of a file in its folder `src`, by the name of its directory.

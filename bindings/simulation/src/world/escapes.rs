@@ -126,6 +126,13 @@ impl Shared {
         self.note_act(&Act::harmful(kind, object))
     }
 
+    /// Returns `true` if the code before this address, which is being called, is the program's.
+    pub(crate) fn is_program(&self, address: usize) -> bool {
+        // What the search for it does is not the program's.
+        let locked = unless_locked(self.escapes.try_lock());
+        locked.is_some_and(|_escapes| keep_thread(|| place::is_of_program(address)))
+    }
+
     /// Makes a change to directories by `call`, whose result is negative if it fails; some may be outside of the
     /// world.
     ///

@@ -381,6 +381,41 @@ impl World {
         lock(&self.shared.escapes).text()
     }
 
+    /// Reports system calls by the instruction `syscall` as well, which crates such as `rustix` have in the place
+    /// of functions of the C library, on the calling thread until the world ends. The kernel sends a signal for
+    /// each such call then, also of the library.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the kernel cannot do it, which it can since Linux 5.11; `Unsupported` if the C library is
+    /// linked statically, or on another CPU than x86-64.
+    ///
+    /// ```
+    /// # let runtime = uthread_simulation::virtual_time(uthread::Runtime::builder()).build()?;
+    /// # runtime.run(|| -> std::io::Result<()> {
+    /// let world = uthread_simulation::World::new()?;
+    /// let traps = world.trap_system_calls();
+    /// let host = world.host("a", || {
+    ///     rustix::fs::unlink("/tmp/missing").unwrap_err();
+    ///     Ok(())
+    /// });
+    /// host.wait()?;
+    /// if traps.is_ok() {
+    ///     assert!(world.escapes().starts_with("a: makes the system call `unlink"));
+    /// }
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn trap_system_calls(&self) -> io::Result<()> {
+        #[cfg(all(target_env = "gnu", target_arch = "x86_64"))]
+        return crate::instructions::begin(|address| {
+            Shared::current().is_some_and(|world| world.is_program(address))
+        });
+        #[cfg(not(all(target_env = "gnu", target_arch = "x86_64")))]
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Denies what [`escapes`](World::escapes) has, from now on: such calls fail with `EPERM`, and dropping the
     /// world panics if there were any.
     ///
@@ -548,6 +583,8 @@ impl Drop for World {
             (std::mem::take(&mut state.network), state.addresses.take())
         };
         drop((network, addresses));
+        #[cfg(all(target_env = "gnu", target_arch = "x86_64"))]
+        crate::instructions::end();
         // Of no use if it fails.
         let _ = fs::remove_dir_all(&self.shared.directory);
         let failure = ended.into_iter().flatten().next();

@@ -19,6 +19,8 @@ fn run(
         if denies {
             world.deny_escapes();
         }
+        // A kernel may refuse it.
+        let _ = world.trap_system_calls();
         let ended = world.host("host", program).wait();
         ended.unwrap();
         let found = (world.escapes(), world.trace());
@@ -268,6 +270,21 @@ fn system_calls_for_a_clock_and_random_bytes_are_of_the_world() {
 }
 
 #[test]
+fn the_instruction_is_reported() {
+    let runtime = uthread_simulation::virtual_time(Runtime::builder()).build();
+    let trap = || World::new().unwrap().trap_system_calls();
+    if runtime.unwrap().run(trap).is_err() {
+        eprintln!("skipped: the kernel refuses it");
+        return;
+    }
+    assert_leaves("makes the system call `open` itself", || {
+        let flags = rustix::fs::OFlags::PATH;
+        rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty())?;
+        Ok(())
+    });
+}
+
+#[test]
 fn files_that_are_read_are_in_the_trace_only() {
     let (escapes, trace) = run(false, || {
         std::fs::read("/etc/passwd")?;
@@ -363,6 +380,8 @@ fn a_program_that_stays_in_its_world_is_not_reported() {
     runtime.unwrap().run(|| {
         let world = World::new().unwrap();
         world.deny_escapes();
+        // A kernel may refuse it.
+        let _ = world.trap_system_calls();
         let directory = world.directory("server").unwrap();
         world.host("server", move || {
             let listener = TcpListener::bind("0.0.0.0:7000")?;
