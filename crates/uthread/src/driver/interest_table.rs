@@ -160,13 +160,13 @@ impl<O> InterestTable<O> {
         }
     }
 
-    /// Prefetches the operations that these events concern, whose cache misses overlap then. Nothing
-    /// would overlap with those of the first.
+    /// Prefetches the operations that events of these descriptors concern, whose cache misses overlap
+    /// then. Nothing would overlap with those of the first.
     #[inline]
-    pub(super) fn prefetch(&self, events: &[epoll::Event]) {
-        for event in events.iter().skip(1) {
+    pub(super) fn prefetch(&self, descriptors: impl Iterator<Item = RawFd>) {
+        for fd in descriptors.skip(1) {
             // The event of a descriptor of the driver itself has a number beyond all files.
-            if let Some(file) = self.files.get(event.data.u64() as usize) {
+            if let Some(file) = self.files.get(fd.cast_unsigned() as usize) {
                 file.prefetch();
             }
         }

@@ -241,6 +241,8 @@ pub(crate) struct Counts {
     pub(crate) enters: u64,
     /// Number of operations submitted to the kernel.
     pub(crate) submissions: u64,
+    /// Number of connections that are ready, and from which nothing was received yet.
+    pub(crate) backlog: u32,
 }
 
 /// Identifies an operation between submission and completion. Chosen by the caller.

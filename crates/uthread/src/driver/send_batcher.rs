@@ -33,7 +33,10 @@ const SEND_TIME_MAX: Duration = Duration::from_micros(50);
 /// Number of sends that gather before a flush, at the pace of the last round.
 const FLUSH_SENDS: u32 = 10;
 
-/// Maximum time for which sends gather before a flush.
+/// A send may wait for this part of the time for which its connection has waited for its turn anyway.
+const WAIT_SHARE: u32 = 10;
+
+/// Maximum time for which [`FLUSH_SENDS`] gather before a flush.
 const GATHER_TIME_MAX: Duration = Duration::from_micros(200);
 
 /// A round with gathered sends has taken long after this many times the time after which the
@@ -125,32 +128,43 @@ impl SendBatcher {
         }
     }
 
-    /// Ends a round, before its gathered sends are submitted. `preemptions` returns how many times
-    /// the kernel has preempted the thread.
+    /// Ends a round, before its gathered sends are submitted, and returns the number of its sends.
+    /// `backlog` is the number of connections that wait for their turn, and `preemptions` returns how
+    /// many times the kernel has preempted the thread.
     pub(super) fn end_round(
         &mut self,
+        backlog: u32,
         now: impl FnOnce() -> Instant,
         preemptions: impl FnOnce() -> c_long,
-    ) {
+    ) -> u32 {
         if self.sends == 0 {
-            return;
+            return 0;
         }
         self.direct = self.direct.saturating_sub(self.sends);
         let began = self.began.take();
         let is_worthwhile =
-            began.is_some_and(|began| self.record_round(now() - began, preemptions));
+            began.is_some_and(|began| self.record_round(backlog, now() - began, preemptions));
         self.is_gathering = self.sends >= SENDS_MIN && is_worthwhile && self.direct == 0;
-        self.sends = 0;
+        mem::take(&mut self.sends)
     }
 
     /// Records a round whose timed sends took `time`. Returns `true` if its pace is one at which
     /// sends should gather.
-    fn record_round(&mut self, time: Duration, preemptions: impl FnOnce() -> c_long) -> bool {
+    fn record_round(
+        &mut self,
+        backlog: u32,
+        time: Duration,
+        preemptions: impl FnOnce() -> c_long,
+    ) -> bool {
         if self.is_gathering {
             self.record_gathered(time, preemptions);
         }
         let send_time = time / (self.sends - self.untimed);
-        self.gather_time = (FLUSH_SENDS * send_time).clamp(FLUSH_TIME_MAX, GATHER_TIME_MAX);
+        let gather_time = (FLUSH_SENDS * send_time).clamp(FLUSH_TIME_MAX, GATHER_TIME_MAX);
+        self.gather_time = match backlog / WAIT_SHARE {
+            0 => gather_time,
+            sends => gather_time.max(sends * send_time),
+        };
         (self.send_time_min..=SEND_TIME_MAX).contains(&send_time)
     }
 
@@ -200,7 +214,7 @@ mod tests {
             .filter(|&index| batcher.gathers(16, || start + time * index / sends))
             .count() as u32;
         assert!(gathered == 0 || gathered == sends);
-        batcher.end_round(|| start + time, || preemptions);
+        batcher.end_round(0, || start + time, || preemptions);
         gathered > 0
     }
 
@@ -264,6 +278,19 @@ mod tests {
         assert_eq!(batcher.gather_time, FLUSH_TIME_MAX);
         for (send_us, gather_us) in [(1, 50), (5, 50), (12, 120), (20, 200), (50, 200), (51, 200)] {
             round(&mut batcher, 30, 30 * Duration::from_micros(send_us));
+            assert_eq!(batcher.gather_time, Duration::from_micros(gather_us));
+        }
+    }
+
+    #[test]
+    fn sends_gather_for_a_tenth_of_the_wait_of_a_connection() {
+        for (backlog, gather_us) in [(0, 200), (109, 200), (110, 220), (500, 1000)] {
+            let (mut batcher, start) = (SendBatcher::gathering(), Instant::now());
+            for _ in 0..30 {
+                batcher.gathers(16, || start);
+            }
+            let sends = batcher.end_round(backlog, || start + 30 * Duration::from_micros(20), || 0);
+            assert_eq!(sends, 30);
             assert_eq!(batcher.gather_time, Duration::from_micros(gather_us));
         }
     }

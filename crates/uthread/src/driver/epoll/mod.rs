@@ -177,7 +177,9 @@ impl Epoll {
         let operations = &mut self.operations;
         let mut events = Events::new();
         let events = events.wait(operations.interests.epoll(), timeout, EVENTS_MAX);
-        operations.interests.prefetch(events);
+        operations
+            .interests
+            .prefetch(events.iter().map(|event| event.data.u64() as RawFd));
         for event in events {
             let (data, flags) = (event.data.u64(), event.flags);
             match data {
@@ -267,7 +269,7 @@ impl Driver for Epoll {
 
     fn flush(&mut self) {
         self.send_batcher
-            .end_round(Instant::now, native::preemptions);
+            .end_round(0, Instant::now, native::preemptions);
         self.start_gathered();
         if self.operations.interests.has_waiting() {
             self.look(Some(Duration::ZERO));
@@ -284,7 +286,7 @@ impl Driver for Epoll {
 
     fn wait(&mut self, timeout: Option<Duration>) {
         self.send_batcher
-            .end_round(Instant::now, native::preemptions);
+            .end_round(0, Instant::now, native::preemptions);
         self.start_gathered();
         if !self.operations.has_results() {
             self.look(timeout);

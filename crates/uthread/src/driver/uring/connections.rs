@@ -13,8 +13,8 @@
 //!                        tried again when the event is taken
 //! ```
 //!
-//! A worker that has fibers to run takes some events with each flush, by one system call for all
-//! connections. While receives wait for events, the worker sleeps in the epoll instance: a sleep in
+//! A worker that has fibers to run takes events with each flush, by one system call for all
+//! connections, and looks at the first of them. While receives wait for events, the worker sleeps in the epoll instance: a sleep in
 //! the ring would take a poll request for the instance, and then a second system call for the
 //! events. An eventfd in the instance, which the ring signals, ends the sleep for completions.
 //!
@@ -29,7 +29,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use io_uring::IoUring;
-use rustix::event::epoll::{self, CreateFlags};
+use rustix::event::epoll::{self, CreateFlags, EventFlags};
 
 use crate::driver::eventfd::Eventfd;
 use crate::driver::events::{self, EVENTS_MAX, Events};
@@ -43,14 +43,20 @@ use crate::resource::standard;
 /// Distinguishes the ring's eventfd from connections, whose descriptors are lower.
 const RING: u64 = u64::MAX;
 
-/// Maximum number of events taken while fibers are ready. The data is received with the event, and
-/// is still in the cache when the fiber runs only if few fibers run before; so the queue of ready
-/// fibers must not grow by this.
+/// Minimum number of events that are looked at with each flush. The data is received then, and is
+/// still in the cache when the fiber runs only if few fibers run before; so the queue of ready fibers
+/// must not grow by this.
 const EVENTS_BUSY: usize = 8;
+
+/// Maximum number of events that are taken and not looked at yet.
+const BACKLOG_MAX: usize = 512;
 
 /// The connections of one ring.
 pub(super) struct Connections {
     interests: InterestTable<Receive<'static>>,
+    /// Events that were taken and not looked at yet, the first one first: how many connections are
+    /// ready.
+    backlog: VecDeque<(RawFd, EventFlags)>,
     /// Results of receives that have waited. Bounded by the number of fibers.
     done: VecDeque<(Token, i32)>,
     /// The eventfd that the ring signals, once a connection is registered, where the kernel permits
@@ -72,6 +78,7 @@ impl Connections {
         let epoll = standard::avoid(epoll::create(CreateFlags::CLOEXEC)?)?;
         Ok(Connections {
             interests: InterestTable::new(epoll),
+            backlog: VecDeque::new(),
             done: VecDeque::new(),
             eventfd: None,
             has_unsignaled: false,
@@ -158,29 +165,51 @@ impl Connections {
         mem::take(&mut self.has_unsignaled)
     }
 
-    /// Takes some events that have occurred, and tries the receives that they concern.
-    pub(super) fn take_some_events(&mut self) {
-        self.take_up_to(EVENTS_BUSY, Some(Duration::ZERO));
+    /// Takes events that have occurred, and tries the receives that the first ones concern: about as
+    /// many as the fibers that have run since the last time.
+    pub(super) fn take_some_events(&mut self, run: u32) {
+        if self.backlog.len() + EVENTS_MAX <= BACKLOG_MAX {
+            self.take(Some(Duration::ZERO));
+        }
+        self.look_at((run as usize).clamp(EVENTS_BUSY, EVENTS_MAX));
     }
 
     /// Takes the events that occur within `timeout`, and tries the receives that they concern.
     /// Returns `false` if there were only completions of the ring.
     pub(super) fn take_events(&mut self, timeout: Option<Duration>) -> bool {
-        self.take_up_to(EVENTS_MAX, timeout)
+        let has_others = !self.backlog.is_empty() || self.take(timeout);
+        self.look_at(EVENTS_MAX);
+        has_others
     }
 
-    fn take_up_to(&mut self, max: usize, timeout: Option<Duration>) -> bool {
+    /// Returns the number of connections for which an event was taken, and that nothing was received
+    /// from yet.
+    pub(super) fn backlog(&self) -> u32 {
+        self.backlog.len() as u32
+    }
+
+    /// Takes the events that occur within `timeout`. Returns `false` if there were only completions
+    /// of the ring.
+    fn take(&mut self, timeout: Option<Duration>) -> bool {
         let mut events = Events::new();
-        let events = events.wait(self.interests.epoll(), timeout, max);
+        let events = events.wait(self.interests.epoll(), timeout, EVENTS_MAX);
         self.calls += 1;
-        self.interests.prefetch(events);
         let is_ring_alone = matches!(events, [event] if event.data.u64() == RING);
-        for event in events {
-            let (data, flags) = (event.data.u64(), event.flags);
-            if data == RING {
-                continue;
-            }
-            let fd = data as RawFd;
+        let of_connections = events.iter().filter(|event| event.data.u64() != RING);
+        self.backlog
+            .extend(of_connections.map(|event| (event.data.u64() as RawFd, event.flags)));
+        !is_ring_alone
+    }
+
+    /// Tries the receives that the first events of the backlog concern.
+    fn look_at(&mut self, max: usize) {
+        let count = self.backlog.len().min(max);
+        self.interests
+            .prefetch(self.backlog.range(..count).map(|&(fd, _)| fd));
+        for _ in 0..count {
+            let Some((fd, flags)) = self.backlog.pop_front() else {
+                break;
+            };
             interest_table::on_event(
                 self,
                 |connections| &mut connections.interests,
@@ -191,7 +220,6 @@ impl Connections {
                 },
             );
         }
-        !is_ring_alone
     }
 
     /// Ends the wait of a receive. Returns `false` if no receive with this token waits.

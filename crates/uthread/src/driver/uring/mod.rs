@@ -195,6 +195,17 @@ fn assemble(
 }
 
 impl Uring {
+    /// Ends a round of sends, and returns their number.
+    fn end_round(&mut self) -> u32 {
+        self.send_batcher
+            .end_round(self.backlog(), Instant::now, native::preemptions)
+    }
+
+    /// Returns the number of connections that wait for their turn.
+    fn backlog(&self) -> u32 {
+        self.connections.as_ref().map_or(0, Connections::backlog)
+    }
+
     /// Releases unused resources.
     fn forget_retired(&mut self) {
         let ring = self.submissions.ring.submitter();
@@ -327,6 +338,7 @@ impl Driver for Uring {
     fn counts(&self) -> Counts {
         Counts {
             enters: self.counts.enters + self.connections.as_ref().map_or(0, Connections::calls),
+            backlog: self.backlog(),
             ..self.counts
         }
     }
@@ -397,8 +409,7 @@ impl Driver for Uring {
 
     fn flush(&mut self) {
         self.batch_sizer.begin_next();
-        self.send_batcher
-            .end_round(Instant::now, native::preemptions);
+        let sends = self.end_round();
         self.poll_devices();
         self.listen();
         #[cfg(uthread_urgent)]
@@ -408,7 +419,7 @@ impl Driver for Uring {
         if let Some(connections) = &mut self.connections
             && connections.has_waiting()
         {
-            connections.take_some_events();
+            connections.take_some_events(sends);
         }
         let pending = self.submissions.publish();
         if !pending.is_empty() || self.submissions.owes_completions() {
@@ -426,8 +437,7 @@ impl Driver for Uring {
             return self.flush();
         }
         self.batch_sizer.reset();
-        self.send_batcher
-            .end_round(Instant::now, native::preemptions);
+        self.end_round();
         self.forget_retired();
         let woken = self.listen();
         #[cfg(uthread_urgent)]

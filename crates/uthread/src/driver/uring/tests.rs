@@ -5,6 +5,7 @@
     reason = "the tests keep their operations alive themselves"
 )]
 
+mod backlog;
 mod cancelled;
 mod disk;
 mod gathered;

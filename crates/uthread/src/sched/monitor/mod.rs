@@ -214,7 +214,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// Returns the time for which the last of so many ready fibers waits, at the pace since an earlier
+    /// Returns the time for which the last of so many fibers waits for its turn, at the pace since an earlier
     /// sample. Zero if the worker has not run since.
     fn wait_since(&self, earlier: &Sample, ready: usize) -> Duration {
         let switches = self.switches.wrapping_sub(earlier.switches);
@@ -347,7 +347,7 @@ impl Monitor {
             if !runs || sample.switches != switches {
                 let before = mem::replace(sample, fresh());
                 if is_awake {
-                    shortest = shortest.min(sample.wait_since(&before, remote.ready.get()));
+                    shortest = shortest.min(sample.wait_since(&before, remote.fibers_in_turn()));
                 }
                 if shared.is_active(index) {
                     all_stall_since = None;

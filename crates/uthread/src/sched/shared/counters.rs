@@ -49,6 +49,8 @@ pub(crate) struct Counters {
     pub(crate) wakes_spared: Counter,
     pub(super) enters: Counter,
     pub(super) submissions: Counter,
+    /// See [`driver::Counts::backlog`].
+    backlog: Counter,
     pub(crate) completions: Counter,
     /// Number of `join`s whose second closure is offered and not yet taken back.
     pub(crate) forks: Counter,
@@ -72,6 +74,7 @@ impl Counters {
     pub(crate) fn set_driver(&self, driver: driver::Counts) {
         self.enters.set(driver.enters);
         self.submissions.set(driver.submissions);
+        self.backlog.set(driver.backlog.into());
     }
 
     pub(crate) fn add_idle(&self, time: Duration) {
@@ -84,6 +87,7 @@ impl Counters {
         driver::Counts {
             enters: self.enters.get(),
             submissions: self.submissions.get(),
+            backlog: self.backlog.get() as u32,
         }
     }
 }

@@ -238,6 +238,12 @@ impl Remote {
         self.ready.get() + woken
     }
 
+    /// Returns the number of fibers that wait for their turn, including those whose connections are
+    /// ready, while the worker runs.
+    pub(in crate::sched) fn fibers_in_turn(&self) -> usize {
+        self.ready.get() + self.counters.driver().backlog as usize
+    }
+
     /// Returns `true` if somebody waits for a list of the worker's fibers.
     pub(in crate::sched) fn has_to_list(&self) -> bool {
         self.inbox.count(|mail| matches!(mail, Mail::List(_))) > 0

@@ -26,6 +26,8 @@ pub(super) struct PollSchedule {
     flush_time: Cell<Duration>,
     /// The end of the batch if a fiber waits for an event that the driver has to poll for.
     look_at: Cell<Option<Instant>>,
+    /// `true` if that is only because events have not been polled for.
+    is_blind: Cell<bool>,
     /// Number of clock reads for this that are still skipped.
     looks_spared: Cell<u32>,
 }
@@ -36,7 +38,9 @@ impl PollSchedule {
     pub(super) fn is_due(&self, queues: &Queues, driver: &DriverCell) -> bool {
         if let Some(flush_at) = self.flush_at.get() {
             let driver = driver.lock();
-            let end = self.look_at.get().map_or(flush_at, |at| at.min(flush_at));
+            // Sends gather for longer only while the driver knows of enough events.
+            let look_at = self.look_at.get().filter(|_| !self.is_blind.get());
+            let end = look_at.map_or(flush_at, |at| at.min(flush_at));
             return driver.is_flush_due() || driver.is_over(end);
         }
         let Some(look_at) = self.look_at.get() else {
@@ -81,7 +85,7 @@ impl PollSchedule {
 
     /// Records that a fiber waits for an event that the driver has to poll for.
     pub(super) fn count_awaited(&self, queues: &Queues, now: impl FnOnce() -> Instant) {
-        self.look_within(queues, BLIND_TIME_MAX, now);
+        self.set_look_at(queues, BLIND_TIME_MAX, true, now);
     }
 
     /// Ends the batch after this time at the latest, unless it has an end.
@@ -91,7 +95,18 @@ impl PollSchedule {
         time: Duration,
         now: impl FnOnce() -> Instant,
     ) {
+        self.set_look_at(queues, time, false, now);
+    }
+
+    fn set_look_at(
+        &self,
+        queues: &Queues,
+        time: Duration,
+        is_blind: bool,
+        now: impl FnOnce() -> Instant,
+    ) {
         if self.look_at.get().is_none() {
+            self.is_blind.set(is_blind);
             self.look_at.set(Some(now() + time));
             queues.alerts.set(Alerts::BATCH_END, true);
         }

@@ -42,7 +42,7 @@ impl Receiving {
     }
 
     /// Makes the connection long-lived.
-    fn age(&self) {
+    pub(super) fn age(&self) {
         while !self.state.lasts() {}
     }
 }
