@@ -67,7 +67,14 @@ const CALLS: [(c_long, &str); 51] = [
 #[doc(hidden)]
 #[must_use]
 pub fn leaves_world(number: c_long) -> bool {
-    rule::suspends() && CALLS.iter().any(|(of_call, _)| *of_call == number)
+    name(number).is_some()
+}
+
+/// Returns the name of a system call that leaves a world, unless the library makes it for itself.
+fn name(number: c_long) -> Option<&'static str> {
+    let mut calls = CALLS.iter().filter(|_| rule::suspends());
+    let (_, name) = calls.find(|(of_call, _)| *of_call == number)?;
+    Some(name)
 }
 
 /// Tells the world of the caller of a system call that leaves it. Returns `true` if that denies it; the error
@@ -78,9 +85,7 @@ pub fn is_refused(number: c_long) -> bool {
     let Some(world) = interposition::world() else {
         return false;
     };
-    // The library makes some of them for itself.
-    let found = CALLS.iter().find(|(of_call, _)| *of_call == number);
-    let Some((_, name)) = found.filter(|_| rule::suspends()) else {
+    let Some(name) = name(number) else {
         return false;
     };
     let what = format!("makes the system call `{name}` itself");

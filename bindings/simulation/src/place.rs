@@ -166,11 +166,11 @@ mod tests {
             ("open64", file(here)),
             (
                 "trace<F>",
-                file("/root/.cargo/registry/src/i-1/backtrace-0.3.77/src/backtrace/mod.rs"),
+                file("/home/a/.cargo/registry/src/i-1/backtrace-0.3.77/src/backtrace/mod.rs"),
             ),
             (
                 "{closure#0}<F>",
-                file("/work/crates/uthread/src/fiber/mod.rs"),
+                file("/home/a/uthread/crates/uthread/src/fiber/mod.rs"),
             ),
             ("<std::fs::File as std::io::Write>::write", None),
             ("<&mut uthread::fs::File>::open", None),
@@ -184,7 +184,10 @@ mod tests {
         }
         for (name, file) in [
             ("uthread_pool::Pool::get", None),
-            ("get", file("/work/crates/uthread-pool/src/lib.rs")),
+            (
+                "get",
+                file("/home/a/uthread/crates/uthread-pool/src/lib.rs"),
+            ),
             ("{closure#0}", file("/app/src/main.rs")),
             ("a_test", file("/app/tests/a.rs")),
             ("sqlite3_open", file("/app/sqlite3.c")),

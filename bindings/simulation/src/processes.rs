@@ -3,7 +3,8 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::mem;
 
-use crate::files::refuse;
+use uthread_interpose::set_errno;
+
 use crate::real::real;
 use crate::world::Shared;
 
@@ -21,7 +22,8 @@ fn refusal() -> Option<c_int> {
 unsafe extern "C" fn fork() -> libc::pid_t {
     type Call = unsafe extern "C" fn() -> libc::pid_t;
     if let Some(number) = refusal() {
-        return refuse(&std::io::Error::from_raw_os_error(number));
+        set_errno(number);
+        return -1;
     }
     // SAFETY: this is the type of the function.
     let call = unsafe { mem::transmute::<*mut c_void, Call>(real(c"fork")) };

@@ -113,7 +113,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Keeps what was written to a file, or the changes to a directory. The disk of the machine is not asked, which would take long.
+    /// Keeps what was written to a file, or the changes to a directory. The disk of the machine is not asked,
+    /// which would take long.
     ///
     /// # Errors
     ///

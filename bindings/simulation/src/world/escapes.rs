@@ -14,7 +14,8 @@ use uthread::interposition;
 #[cfg(all(target_env = "gnu", target_arch = "x86_64"))]
 use uthread_interpose::keep_thread;
 
-use super::entries::{At, Change, Place};
+use super::entries::{At, Change, Place, path_of};
+use super::sockets::borrow;
 use super::trace::Event;
 use super::{Shared, now};
 use crate::lock::lock;
@@ -280,7 +281,7 @@ fn absolute((directory, path): At<'_>) -> PathBuf {
     let path = Path::new(OsStr::from_bytes(path.to_bytes()));
     let mut whole = match directory {
         _ if path.is_absolute() => PathBuf::new(),
-        Some(fd) => std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default(),
+        Some(fd) => std::fs::read_link(path_of(borrow(fd))).unwrap_or_default(),
         None => std::env::current_dir().unwrap_or_default(),
     };
     for component in path.components() {

@@ -9,6 +9,7 @@ use uthread::Runtime;
 use uthread_simulation::{Host, World};
 
 use crate::drivers::on_each_driver;
+use crate::servers;
 use crate::times::{MS, SECOND, assert_takes, assert_takes_within};
 
 const RATES_PPM: [i32; 3] = [100_000, -100_000, 300];
@@ -22,10 +23,7 @@ fn of_world(own: Duration, ppm: i32) -> Duration {
 fn assert_takes_by_host(own: Duration, wait: fn() -> io::Result<()>) {
     on_each_driver(move || {
         let world = World::new().unwrap();
-        world.host("server", || {
-            let _connections: Vec<_> = TcpListener::bind("0.0.0.0:7000")?.incoming().collect();
-            Ok(())
-        });
+        world.host("server", servers::ignore);
         uthread::sleep(MS);
         let host = world.host("host", move || {
             let begin = Instant::now();
@@ -165,10 +163,7 @@ fn sending_times_out_by_the_clock_of_its_host() {
     on_each_driver(|| {
         let world = World::new().unwrap();
         world.links().set_latency(MS..MS);
-        world.host("server", || {
-            let _connections: Vec<_> = TcpListener::bind("0.0.0.0:7000")?.incoming().collect();
-            Ok(())
-        });
+        world.host("server", servers::ignore);
         uthread::sleep(MS);
         let host = world.host("host", || {
             let mut stream = TcpStream::connect("server:7000")?;

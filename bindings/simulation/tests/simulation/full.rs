@@ -8,16 +8,14 @@ use std::time::{Duration, Instant};
 use uthread_simulation::World;
 
 use crate::drivers::on_each_driver;
+use crate::servers;
 use crate::times::{MS, SECOND, assert_takes};
 
 /// Runs a client whose link to the server is cut once it has connected.
 fn with_cut_link(client: fn() -> io::Result<()>) {
     let world = World::new().unwrap();
     world.links().set_latency(MS..MS);
-    world.host("server", || {
-        let _connections: Vec<_> = TcpListener::bind("0.0.0.0:7000")?.incoming().collect();
-        Ok(())
-    });
+    world.host("server", servers::ignore);
     uthread::sleep(MS);
     let client = world.host("client", client);
     uthread::sleep(SECOND);

@@ -12,6 +12,7 @@
 //! | [`link`] | links with faults |
 //! | [`pause`] | hosts that are paused |
 //! | [`seeds`] | what a seed decides |
+//! | [`servers`] | the programs of hosts to which others connect |
 //! | [`timeline`] | pictures of runs |
 //! | [`times`] | how exactly something takes a time |
 //! | [`virtual_time`] | what takes virtual time, deadlocks and limits |
@@ -28,6 +29,7 @@ mod full;
 mod link;
 mod pause;
 mod seeds;
+mod servers;
 mod timeline;
 mod times;
 mod virtual_time;

@@ -10,6 +10,7 @@ use uthread::Runtime;
 use uthread_simulation::{Host, World};
 
 use crate::drivers::on_each_driver;
+use crate::servers;
 use crate::times::{MS, SECOND, assert_takes};
 
 /// Runs a host, which is paused from the first second to the eleventh.
@@ -377,18 +378,7 @@ fn trace(seed: u64) -> String {
     builder.build().unwrap().run(|| {
         let world = World::new().unwrap();
         world.links().set_latency(MS..20 * MS);
-        let server = world.host("server", || {
-            for stream in TcpListener::bind("0.0.0.0:7000")?.incoming() {
-                let mut stream = stream?;
-                std::thread::spawn(move || {
-                    let mut byte = [0];
-                    while let Ok(1..) = stream.read(&mut byte) {
-                        let _ = stream.write_all(&byte);
-                    }
-                });
-            }
-            Ok(())
-        });
+        let server = world.host("server", servers::echo);
         uthread::sleep(MS);
         let clients = ["a", "b", "c"].map(|name| {
             world.host(name, || {

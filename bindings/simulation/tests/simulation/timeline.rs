@@ -1,12 +1,13 @@
 //! Pictures of runs.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{TcpStream, UdpSocket};
 
 use uthread_simulation::World;
 
 use crate::drivers::on_each_driver;
 use crate::seeds::run;
+use crate::servers;
 use crate::times::MS;
 
 const TEST: &str = "timeline::everything_goes_wrong";
@@ -17,19 +18,7 @@ const TEST: &str = "timeline::everything_goes_wrong";
 fn everything_goes_wrong() {
     let world = World::new().unwrap();
     world.links().set_latency(2 * MS..8 * MS);
-    let serve = || {
-        for stream in TcpListener::bind("0.0.0.0:7000")?.incoming() {
-            let mut stream = stream?;
-            std::thread::spawn(move || {
-                let mut byte = [0];
-                while let Ok(1..) = stream.read(&mut byte) {
-                    let _ = stream.write_all(&byte);
-                }
-            });
-        }
-        Ok(())
-    };
-    let [one, two] = ["one", "two"].map(|name| world.host(name, serve));
+    let [one, two] = ["one", "two"].map(|name| world.host(name, servers::echo));
     uthread::sleep(MS);
     world.host("a <client> & more", || {
         let socket = UdpSocket::bind("0.0.0.0:0")?;

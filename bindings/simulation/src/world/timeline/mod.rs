@@ -13,7 +13,6 @@
 //! | [`story`] | what the events of the trace mean together |
 
 mod picture;
-
 mod scale;
 mod words;
 
