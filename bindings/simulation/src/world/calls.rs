@@ -359,6 +359,7 @@ impl Shared {
             self.state().sockets.known.remove(&socket.as_raw_fd());
             sockets::replace(socket);
         }
+        self.note_sent();
     }
 }
 

@@ -422,6 +422,7 @@ impl Host {
     fn boot(&self) {
         let left = self.with(|machine| std::mem::take(&mut machine.left));
         left.iter().for_each(sockets::reset);
+        self.shared.note_sent();
         left.into_iter().for_each(sockets::close);
         let fibers = interposition::Host::new(self.number);
         if self.shared.has_drifted(self.number) {

@@ -120,6 +120,7 @@ impl<'world> Links<'world> {
         for socket in sockets::select(is_of_one) {
             sockets::reset(socket);
         }
+        self.shared.note_sent();
         let mut state = self.shared.state();
         let forgotten = state.network.forget(is_one);
         self.note(&mut state, OfLinks::Reset, Some(fault));

@@ -82,6 +82,8 @@ pub(crate) struct VirtualDriver {
     progress: u64,
     /// Number of pending operations, which may wait for another fiber.
     pending: usize,
+    /// The kernel has carried out an operation since the last barrier: there may be room again for a sender.
+    has_performed: bool,
     /// `None` where there are no such sockets, and so nothing to wait for.
     barrier: Option<Barrier>,
     checks: Cell<u32>,
@@ -103,6 +105,7 @@ impl VirtualDriver {
             phase: Phase::Ran,
             progress: 0,
             pending: 0,
+            has_performed: false,
             barrier: Barrier::new().ok(),
             checks: Cell::new(0),
         }
@@ -119,6 +122,11 @@ impl VirtualDriver {
         if may_arrive {
             self.barrier.as_ref().inspect(|barrier| barrier.pass());
         }
+    }
+
+    /// Returns `true` if an operation may complete that nothing was sent for. A world knows what was sent.
+    fn may_complete(&self) -> bool {
+        self.pending > 0 && (self.has_performed || self.clock.world().is_none())
     }
 
     /// Returns how long to sleep now, after it has moved the clock if that is due. `timeout` is the
@@ -145,8 +153,9 @@ impl VirtualDriver {
                 self.settle();
                 Duration::ZERO
             }
-            (Phase::Polled, _) if self.pending > 0 => {
+            (Phase::Polled, _) if self.may_complete() => {
                 self.phase = Phase::Quiet;
+                self.has_performed = false;
                 self.barrier.as_ref().inspect(|barrier| barrier.pass());
                 Duration::ZERO
             }
@@ -348,7 +357,10 @@ impl Driver for VirtualDriver {
         self.settle();
         // SAFETY: by the caller's contract.
         let start = unsafe { self.inner.start(operation, token) };
-        self.pending += usize::from(matches!(start, Start::Pending(_)));
+        match start {
+            Start::Pending(_) => self.pending += 1,
+            _ => self.has_performed = true,
+        }
         start
     }
 
@@ -401,7 +413,9 @@ impl Driver for VirtualDriver {
 
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
         let pending = &mut self.pending;
+        let has_performed = &mut self.has_performed;
         self.inner.reap(max, &mut |token, completion| {
+            *has_performed = true;
             if !completion.more {
                 *pending -= 1;
             }
