@@ -5,12 +5,32 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use uthread::interposition::World as _;
+use rustix::net::sockopt;
+use uthread::interposition::{self, World as _};
 use uthread_interpose::{system_call, unix_path};
 
 use crate::files::refuse;
 use crate::real::real;
-use crate::world::{Shared, alone, note_close, resolve};
+use crate::world::{Shared, alone, borrow, note_close, resolve};
+
+/// Does what `socket(2)` does. A socket of TCP does not wait for acknowledgements, by Nagle's algorithm: the
+/// kernel may delay them, in real time. Those that it accepts inherit that.
+///
+/// # Safety
+///
+/// As for that function.
+#[allow(unsafe_code, reason = "a function of the C library")]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    let arguments = [domain, kind, protocol].map(|argument| argument as usize);
+    // SAFETY: the contract of the call is the caller's.
+    let socket = (unsafe { system_call(libc::SYS_socket, arguments) }) as c_int;
+    if socket >= 0 && interposition::time(libc::CLOCK_MONOTONIC).is_some() {
+        // It fails for other sockets than those of TCP.
+        let _ = sockopt::set_tcp_nodelay(borrow(socket), true);
+    }
+    socket
+}
 
 /// Does what `bind(2)` does.
 ///

@@ -32,7 +32,7 @@
 //! | files | no time: a call of `uthread::fs` is made at once |
 //! | names, [`blocking`](uthread::blocking()) calls, and fibers that block their thread | no time: it stands still meanwhile |
 //! | peers outside of the runtime: processes, other hosts, threads that no fiber has created | real time, for which virtual time does not wait |
-//! | timers of the kernel: retransmission, and delayed acknowledgements with Nagle's algorithm | real time, too: set `TCP_NODELAY` |
+//! | timers of the kernel: retransmission, `TCP_CORK`, and Nagle's algorithm, which is off unless a program turns it on | real time, too |
 //!
 //! A timer expires up to 131 us late, as it does in real time.
 //!

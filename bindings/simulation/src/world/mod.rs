@@ -48,7 +48,7 @@ pub(crate) use self::clock::time;
 pub(crate) use self::entries::{At, Change};
 pub use self::host::Host;
 pub use self::selection::Links;
-pub(crate) use self::sockets::alone;
+pub(crate) use self::sockets::{alone, borrow};
 
 use self::clock::Clocks;
 use self::disk::Disk;

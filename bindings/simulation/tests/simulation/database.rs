@@ -38,7 +38,6 @@ fn serve(path: &Path) -> io::Result<()> {
     let listener = TcpListener::bind("0.0.0.0:6379")?;
     for stream in listener.incoming() {
         let (stream, store) = (stream?, Arc::clone(&store));
-        stream.set_nodelay(true)?;
         thread::spawn(move || answer(&stream, &store));
     }
     Ok(())

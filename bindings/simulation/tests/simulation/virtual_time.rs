@@ -45,6 +45,51 @@ fn sleeps_of_each_kind_take_no_time() {
     assert!(real.elapsed() < HOUR);
 }
 
+/// Sends requests in two parts each, as by a header and a body. By Nagle's algorithm, the second one would wait for
+/// the receiver's acknowledgement, which the kernel delays.
+fn send_in_parts(mut stream: impl Read + Write) -> io::Result<()> {
+    for _ in 0..50 {
+        stream.write_all(b"1")?;
+        stream.write_all(b"2")?;
+        stream.read_exact(&mut [0])?;
+    }
+    Ok(())
+}
+
+/// Answers each two bytes with one.
+fn answer_in_parts(mut stream: impl Read + Write) -> io::Result<()> {
+    while stream.read_exact(&mut [0; 2]).is_ok() {
+        stream.write_all(b"3")?;
+    }
+    Ok(())
+}
+
+#[test]
+fn parts_of_a_message_arrive_before_time_goes_on() {
+    on_each_driver(|| {
+        uthread::spawn(|| {
+            loop {
+                uthread::sleep(Duration::from_millis(1));
+            }
+        });
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        uthread::spawn(move || answer_in_parts(listener.accept()?.0));
+        let stream = std::net::TcpStream::connect(address).unwrap();
+        let (sent, taken) = time_of(|| send_in_parts(stream));
+        sent.unwrap();
+        assert_takes(Duration::ZERO, taken);
+
+        let listener = uthread::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        uthread::spawn(move || answer_in_parts(listener.accept()?.0));
+        let stream = uthread::net::TcpStream::connect(address).unwrap();
+        let (sent, taken) = time_of(|| send_in_parts(stream));
+        sent.unwrap();
+        assert_takes(Duration::ZERO, taken);
+    });
+}
+
 #[test]
 #[allow(unsafe_code, reason = "functions of the C library")]
 fn the_clocks_of_c_agree() {

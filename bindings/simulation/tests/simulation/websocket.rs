@@ -33,7 +33,6 @@ fn serve(begin: Instant, open: &Arc<AtomicUsize>) -> io::Result<()> {
     open.store(0, Ordering::Relaxed);
     for stream in TcpListener::bind("0.0.0.0:8000")?.incoming() {
         let (stream, open) = (stream?, Arc::clone(open));
-        stream.set_nodelay(true)?;
         thread::spawn(move || {
             open.fetch_add(1, Ordering::Relaxed);
             let ended = feed(stream, begin);

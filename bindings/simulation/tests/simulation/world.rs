@@ -41,7 +41,6 @@ fn connect(limit: Option<Duration>) -> io::Result<TcpStream> {
     uthread::sleep(MS);
     let stream = TcpStream::connect("server:7000")?;
     stream.set_read_timeout(limit)?;
-    stream.set_nodelay(true)?;
     Ok(stream)
 }
 

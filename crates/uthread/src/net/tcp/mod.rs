@@ -10,9 +10,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::op::net::SOCKET_FLAGS;
+use crate::sched::caller;
 
 pub use keepalive::Keepalive;
 pub use listener::{Incoming, TcpListener};
@@ -29,5 +30,9 @@ fn socket_for(address: SocketAddr) -> io::Result<OwnedFd> {
 
 fn open(family: AddressFamily) -> io::Result<OwnedFd> {
     let socket = rustix::net::socket_with(family, SocketType::STREAM, SOCKET_FLAGS, None)?;
+    if caller::has_virtual_time() {
+        // Nagle's algorithm waits for a timer of the kernel.
+        sockopt::set_tcp_nodelay(&socket, true)?;
+    }
     Ok(socket)
 }

@@ -149,6 +149,11 @@ pub(crate) fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> Option<R> {
     with_control(|control| action(control.locals_or_new()))
 }
 
+/// Returns `true` if the runtime of the caller has virtual time.
+pub(crate) fn has_virtual_time() -> bool {
+    current::with_virtual_clock(|_| Some(())).is_some()
+}
+
 /// Returns the simulated world of the caller, if it has one.
 #[inline]
 pub(crate) fn world() -> Option<Arc<dyn World>> {
