@@ -164,7 +164,7 @@ fn gdb_selects_what_was_selected_before() {
     let numbers = parts[2].lines().filter_map(|line| line.split(' ').next());
     let numbers: Vec<_> = numbers.filter(|word| word.starts_with('#')).collect();
     assert_eq!(numbers[..3], ["#1", "#2", "#4"], "{output}");
-    assert!(parts[2].contains("stack_init_trampoline"), "{output}");
+    assert!(parts[2].contains("::outermost"), "{output}");
     assert!(output.contains("there is no fiber 1: "), "{output}");
     assert!(output.contains("Undefined command: \"wrong\""), "{output}");
 }

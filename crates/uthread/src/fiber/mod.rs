@@ -34,6 +34,7 @@ pub(crate) mod wake_handle;
 
 use std::cell::UnsafeCell;
 use std::error::Error;
+use std::hint;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -447,6 +448,15 @@ fn close_locals(control: &Control, locals: &Locals) {
     locals.close();
 }
 
+/// Calls the closure of a fiber. Backtraces end here unless they are full: `std` knows this name.
+#[inline(never)]
+fn __rust_begin_short_backtrace<T>(closure: impl FnOnce() -> T) -> T {
+    let value = closure();
+    // Not the last call, which would replace this one.
+    hint::black_box(());
+    value
+}
+
 /// Calls `end` in a shield. Otherwise a cancelled destructor that waits would be unwound.
 fn shield(control: &Control, end: impl FnOnce() -> thread::Result<()>) -> thread::Result<()> {
     let outer = control.limits.enter_shield();
@@ -465,6 +475,7 @@ where
 {
     fn run(&self) {
         let closure = self.take_closure();
+        let closure = || __rust_begin_short_backtrace(closure);
         let result = panic::catch_unwind(AssertUnwindSafe(closure));
         self.control.panics.set(false);
         self.finish(result);

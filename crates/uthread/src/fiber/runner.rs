@@ -114,7 +114,9 @@ impl Runner {
 
     fn with_pointer(stack: Stack, thread_pointer: Option<NonZeroUsize>) -> Runner {
         let (top, extent) = (stack.top().cast(), stack.extent());
-        let context = Context::with_stack(stack, move |exit, ()| run_fibers(top, exit));
+        // SAFETY: the function is called by the runner alone.
+        let run = move |exit: &Exit, ()| unsafe { outermost(top, exit, run_fibers) };
+        let context = Context::with_stack(stack, run);
         let fiber = NonNull::dangling();
         // SAFETY: the memory between the base of the stack and its end belongs to the runner, and
         // has room.
@@ -266,7 +268,7 @@ impl Runner {
 
 /// Runs the fibers that are loaded, one after another.
 #[allow(unsafe_code, reason = "fibers that outlive their run")]
-fn run_fibers(top: NonNull<Top>, exit: &Exit) {
+unsafe extern "C" fn run_fibers(top: NonNull<Top>, exit: &Exit) {
     loop {
         // SAFETY: the worker writes the field only while the coroutine is not running.
         let fiber = unsafe { (*top.as_ptr()).fiber };
@@ -289,4 +291,47 @@ fn run_fibers(top: NonNull<Top>, exit: &Exit) {
         }
         exit.suspend(None);
     }
+}
+
+/// Calls `run`, as the outermost function of the stack for those that unwind it. The next ones would be those of
+/// the worker that has resumed the fiber: other ones once the fiber has been suspended during its backtrace, as the
+/// default panic hook prints while it walks the stack. Its frame is a line of the cache, so that those of the fiber
+/// are where they would be without it.
+///
+/// # Safety
+///
+/// That of the function.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+#[allow(unsafe_code, reason = "an instruction for unwinding")]
+unsafe extern "C" fn outermost(
+    top: NonNull<Top>,
+    exit: &Exit,
+    run: unsafe extern "C" fn(NonNull<Top>, &Exit),
+) {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined rip",
+        "sub rsp, 56",
+        "call rdx",
+        "add rsp, 56",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
+/// Calls `run`.
+///
+/// # Safety
+///
+/// That of the function.
+#[cfg(not(target_arch = "x86_64"))]
+#[allow(unsafe_code, reason = "the function of the other platform")]
+unsafe extern "C" fn outermost(
+    top: NonNull<Top>,
+    exit: &Exit,
+    run: unsafe extern "C" fn(NonNull<Top>, &Exit),
+) {
+    // SAFETY: by the caller's contract.
+    unsafe { run(top, exit) }
 }

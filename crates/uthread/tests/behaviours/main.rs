@@ -8,6 +8,7 @@ mod fixtures;
 mod harness;
 mod support;
 
+mod backtraces;
 mod dedicated;
 mod fibers;
 mod identity;
@@ -161,6 +162,7 @@ const MODULES: &[harness::Module] = &modules![
     identity,
     no_memory,
     panics,
+    backtraces,
     thread_ends,
     channels,
     channels_runtime,
