@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
 use uthread::fs::AlignedBuffer;
-use uthread::thread::Scope;
+use uthread::thread::{Builder, Scope};
 
 use crate::batch;
 use crate::contents::CHUNK_BYTES;
@@ -67,14 +67,20 @@ pub(crate) fn add<'scope>(
     start(search, scope, wanted);
 }
 
-/// Starts readers, as far as there may be more.
+/// Starts readers, as far as there may be more. One whose files are not in memory has a thread, which waits for the
+/// disk in each call.
 fn start<'scope>(search: &'scope Search<'_>, scope: &'scope Scope<'scope, '_>, count: usize) {
     for _ in 0..count {
         if !search.readers().add() {
             return;
         }
         search.queue.join();
-        scope.spawn(move || read(search, scope));
+        let read = move || read(search, scope);
+        let has_thread = search.is_cold.load(Ordering::Relaxed)
+            && Builder::new().dedicated().spawn_scoped(scope, read).is_ok();
+        if !has_thread {
+            scope.spawn(read);
+        }
     }
 }
 
