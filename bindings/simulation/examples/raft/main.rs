@@ -8,8 +8,12 @@
 //! for the seed that finds each [`Bug`]; a number runs so many. With a file as second argument, it draws the last
 //! events of the first run that fails, and ends: `.. --example raft 20 run.svg`, or `.. 20 run.svg 2000` for as many.
 //!
+//! `.. --example raft real` looks for the same bugs without a simulated world, in processes and real time, for ten
+//! minutes, or as many as the second argument says.
+//!
 //! | module | contents |
 //! | --- | --- |
+//! | [`real`] | the same without a simulated world |
 //! | [`scenario`] | what happens under a seed |
 //! | [`history`] | what the clients were told, and whether it was right |
 //! | [`witness`] | rules of Raft that always hold |
@@ -22,6 +26,7 @@
 //! | [`bug`] | mistakes to find |
 //! | [`random`] | random numbers |
 
+mod real;
 mod scenario;
 
 mod history;
@@ -40,41 +45,51 @@ mod message;
 mod bug;
 mod random;
 
-use std::env;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+use std::{env, io};
 
 use bug::Bug;
 
-fn main() {
-    let count = env::args().nth(1).map_or(100, |count| {
-        count.parse().expect("the argument is a number of seeds")
-    });
-    let events = env::args().nth(3).map_or(300, |events| {
-        events
-            .parse()
-            .expect("the third argument is a number of events")
-    });
-    let file = env::args_os().nth(2).map(PathBuf::from);
-    let start = Instant::now();
-    let seconds = || start.elapsed().as_secs_f64();
-    match search(None, count) {
-        None => println!("{count} seeds pass in {:.1} s", seconds()),
-        Some((seed, fault)) => println!("seed {seed} fails: {fault}"),
+fn main() -> io::Result<()> {
+    let mut arguments = env::args().skip(1);
+    let first = arguments.next();
+    let second = arguments.next();
+    match first.as_deref() {
+        Some(real::NODE) => return real::node(second.into_iter().chain(arguments)),
+        Some("real") => {
+            let minutes = second.map_or(10, |minutes| number(&minutes));
+            real::search(Duration::from_secs(60 * minutes));
+            return Ok(());
+        }
+        _ => {}
     }
-    for bug in Bug::ALL {
-        match search(Some(bug), count) {
-            None => println!("{bug}: passes"),
-            Some((seed, fault)) => {
-                println!("{bug}: seed {seed} fails: {fault}");
-                if file.is_some() {
-                    let _ = scenario::run(seed, Some(bug), file.map(|file| (file, events)));
-                    return;
-                }
-            }
+    let count = first.map_or(100, |count| number(&count));
+    let file = second.map(PathBuf::from);
+    let events = arguments.next().map_or(300, |events| number(&events));
+    let start = Instant::now();
+    for bug in [None].into_iter().chain(Bug::ALL.map(Some)) {
+        let name = bug.map_or("no bug".to_owned(), |bug| bug.to_string());
+        let start = Instant::now();
+        let found = search(bug, count);
+        let seconds = start.elapsed().as_secs_f64();
+        let Some((seed, fault)) = found else {
+            println!("{name}: {count} seeds pass in {seconds:.1} s");
+            continue;
+        };
+        println!("{name}: seed {seed} fails after {seconds:.1} s: {fault}");
+        if file.is_some() {
+            let _ = scenario::run(seed, bug, file.map(|file| (file, events)));
+            break;
         }
     }
-    println!("{:.1} s in all", seconds());
+    println!("{:.1} s in all", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn number<T: FromStr>(argument: &str) -> T {
+    argument.parse().ok().expect("the argument is a number")
 }
 
 /// Returns the first seed that fails, and how.

@@ -13,7 +13,7 @@ use crate::log::Log;
 use crate::message::{Entry, Reply, Request};
 use crate::random::random_ms;
 use crate::store::{Command, Operation, Output, Store};
-use crate::witness::Witness;
+use crate::witness::{Event, Witness};
 
 /// How long a leader is silent at most.
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(50);
@@ -184,7 +184,11 @@ impl Raft {
         }
         let count = (index - self.commit) as usize;
         for (index, entry) in (self.commit + 1..).zip(&self.log.after(self.commit)[..count]) {
-            self.witness.committed(index, entry, self.log.term());
+            self.witness.hear(Event::Commits {
+                index,
+                entry: entry.clone(),
+                term: self.log.term(),
+            });
             if let Some(command) = &entry.command {
                 self.store.apply(command);
             }
@@ -228,8 +232,11 @@ impl Raft {
     // Leaders.
 
     fn lead(&mut self) -> io::Result<()> {
-        self.witness
-            .leads(self.log.term(), &self.name, self.log.after(0));
+        self.witness.hear(Event::Leads {
+            term: self.log.term(),
+            name: self.name.clone(),
+            log: self.log.after(0).to_vec(),
+        });
         self.role = Role::Leader;
         self.round = 0;
         self.first = self.log.last_index() + 1;

@@ -17,17 +17,17 @@ use crate::random::{random, random_ms};
 use crate::store::Operation;
 use crate::witness::Witness;
 
-const NODES: [&str; 3] = ["a", "b", "c"];
+pub(crate) const NODES: [&str; 3] = ["a", "b", "c"];
 
-const CLIENTS: usize = 3;
+pub(crate) const CLIENTS: usize = 3;
 
 /// Number of operations of each client: they take about as long as the faults.
 const OPERATIONS: u64 = 40;
 
-const FAULTS: u64 = 15;
+pub(crate) const FAULTS: u64 = 15;
 
 /// After this time, clients have their answers, as the faults are over long before.
-const TIME_MAX: Duration = Duration::from_secs(60);
+pub(crate) const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A file for a picture, and the number of events in it.
 pub(crate) type Drawing = (PathBuf, usize);
@@ -89,13 +89,14 @@ fn start_node(world: &World, name: &str, bug: Option<Bug>, witness: &Arc<Witness
 fn start_client(world: &World, number: usize, history: &Arc<History>) -> Host {
     let history = Arc::clone(history);
     world.host(&format!("client {number}"), move || {
-        use_store(number, &history);
+        use_store(number, NODES.map(address).into(), &history);
         io::Result::Ok(())
     })
 }
 
-fn use_store(number: usize, history: &History) {
-    let mut client = Client::new(number, NODES.map(address).into());
+/// Executes operations as a client of the nodes at these addresses.
+pub(crate) fn use_store(number: usize, nodes: Vec<String>, history: &History) {
+    let mut client = Client::new(number, nodes);
     let mut last = None;
     for count in 0..OPERATIONS {
         let key = ["x", "y"][random(0..2) as usize];
@@ -136,7 +137,7 @@ fn play_faults(world: &World, nodes: &[Host; 3]) {
     repair(world, nodes);
 }
 
-fn pause() {
+pub(crate) fn pause() {
     thread::sleep(match random(0..2) {
         0 => random_ms(0..100),
         _ => random_ms(100..800),
