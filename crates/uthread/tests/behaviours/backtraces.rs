@@ -1,14 +1,23 @@
 //! What a fiber finds that walks its stack, as the default panic hook does, which prints meanwhile.
 
+use std::env;
 use std::ffi::{c_int, c_void};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::harness::child::{is_child, repeat};
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, behaviours};
 use uthread::{spawn, yield_now};
 
-behaviours![(IN_FIBERS, [a_walk_ends_with_the_stack_of_the_fiber])];
+behaviours![(
+    IN_FIBERS,
+    [
+        a_walk_ends_with_the_stack_of_the_fiber,
+        a_message_has_the_functions_of_the_fiber
+    ]
+)];
 
 /// The size of a stack is more than what a walk passes here.
 const STACK_BYTES_MAX: usize = 1 << 20;
@@ -59,4 +68,24 @@ fn a_walk_ends_with_the_stack_of_the_fiber(_place: Place) {
         frames.len() > 3 && frames.iter().all(is_of_fiber),
         "{frames:x?}"
     );
+}
+
+/// As that of a thread, without those that call its closure.
+fn a_message_has_the_functions_of_the_fiber(place: Place) {
+    fn fail() {
+        panic!("on purpose");
+    }
+    if is_child() {
+        return place.run(|| assert!(spawn(fail).join().is_err()));
+    }
+    let mut command = Command::new("env");
+    command
+        .arg("RUST_BACKTRACE=1")
+        .arg(env::current_exe().unwrap());
+    let output = repeat(&mut command);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("stack backtrace:"), "{text}");
+    assert!(text.contains("::fail\n"), "{text}");
+    assert!(!text.contains("uthread::"), "{text}");
 }
