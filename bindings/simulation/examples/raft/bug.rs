@@ -26,6 +26,15 @@ impl Bug {
     ];
 }
 
+/// Returns no bug, and each.
+pub(crate) fn variants() -> impl Iterator<Item = Option<Bug>> {
+    [None].into_iter().chain(Bug::ALL.map(Some))
+}
+
+pub(crate) fn name(bug: Option<Bug>) -> String {
+    bug.map_or("no bug".to_owned(), |bug| bug.to_string())
+}
+
 impl fmt::Display for Bug {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

@@ -69,8 +69,8 @@ fn main() -> io::Result<()> {
     let file = second.map(PathBuf::from);
     let events = arguments.next().map_or(300, |events| number(&events));
     let start = Instant::now();
-    for bug in [None].into_iter().chain(Bug::ALL.map(Some)) {
-        let name = bug.map_or("no bug".to_owned(), |bug| bug.to_string());
+    for bug in bug::variants() {
+        let name = bug::name(bug);
         let start = Instant::now();
         let found = search(bug, count);
         let seconds = start.elapsed().as_secs_f64();

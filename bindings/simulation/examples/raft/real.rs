@@ -23,11 +23,11 @@ use uthread::thread::{self, JoinHandle};
 use uthread::time;
 use uthread_simulation::{Direction, Link};
 
-use crate::bug::Bug;
+use crate::bug::{self, Bug};
 use crate::history::History;
 use crate::node::{self, Config};
 use crate::random::{random, random_ms};
-use crate::scenario::{CLIENTS, FAULTS, NODES, TIME_MAX, pause, use_store};
+use crate::scenario::{CLIENTS, FAULTS, NODES, TIME_MAX, judge, pause, use_store};
 use crate::witness::Witness;
 
 /// The first argument of a node.
@@ -53,10 +53,9 @@ struct Node {
 
 /// Runs clusters with each bug, and without one, for this time, and prints how many fail.
 pub(crate) fn search(time: Duration) {
-    let variants = [None].into_iter().chain(Bug::ALL.map(Some));
     uthread::run(|| {
         uthread::scope(|scope| {
-            for (number, bug) in variants.enumerate() {
+            for (number, bug) in bug::variants().enumerate() {
                 scope.spawn(move || println!("{}", repeat(number, bug, time)));
             }
         });
@@ -77,9 +76,8 @@ fn repeat(number: usize, bug: Option<Bug>, time: Duration) -> String {
             first = format!(", run {runs} after {:.0?}: {fault}", start.elapsed());
         }
     }
-    let bug = bug.map_or("no bug".to_owned(), |bug| bug.to_string());
-    let time = start.elapsed();
-    format!("{bug}: {failures} of {runs} runs fail in {time:.0?}{first}")
+    let (name, time) = (bug::name(bug), start.elapsed());
+    format!("{name}: {failures} of {runs} runs fail in {time:.0?}{first}")
 }
 
 /// Runs a cluster, one at a time with this number. Fails with what was wrong.
@@ -105,14 +103,7 @@ fn run(number: usize, bug: Option<Bug>) -> Result<(), String> {
     });
     // What the nodes have written is read to its end.
     drop(cluster);
-    if let Some(violation) = witness.violation() {
-        return Err(violation);
-    }
-    end.map_err(|error| format!("clients have no answers: {error}"))?;
-    match history.violation() {
-        None => Ok(()),
-        Some(key) => Err(format!("not linearizable: {key}")),
-    }
+    judge(&witness, &history, end)
 }
 
 /// Runs a node, whose arguments these are, until its disk fails or the test ends.
@@ -162,7 +153,7 @@ impl Cluster {
         }
         let nodes = array::from_fn(|node| {
             let name = NODES[node];
-            let bug = bug.map_or(String::new(), |bug| bug.to_string());
+            let bug = bug::name(bug);
             let own = [NODE.into(), name.into(), directory.join(name).into()];
             let own = own.into_iter().chain([bug.into(), address(node).into()]);
             let peers = (0..NODES.len()).filter(|peer| *peer != node);

@@ -59,6 +59,15 @@ fn play_in(world: &World, bug: Option<Bug>) -> Result<(), String> {
     play_faults(world, &nodes);
     let end = || clients.iter().try_for_each(Host::wait);
     let end = time::try_timeout(TIME_MAX, end);
+    judge(&witness, &history, end)
+}
+
+/// Fails with what was wrong in a run whose clients have ended like this.
+pub(crate) fn judge(
+    witness: &Witness,
+    history: &History,
+    end: io::Result<()>,
+) -> Result<(), String> {
     if let Some(violation) = witness.violation() {
         return Err(violation);
     }

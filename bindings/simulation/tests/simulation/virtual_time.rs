@@ -56,6 +56,13 @@ fn send_in_parts(mut stream: impl Read + Write) -> io::Result<()> {
     Ok(())
 }
 
+#[track_caller]
+fn assert_sends_at_once(stream: impl Read + Write) {
+    let (sent, taken) = time_of(|| send_in_parts(stream));
+    sent.unwrap();
+    assert_takes(Duration::ZERO, taken);
+}
+
 /// Answers each two bytes with one.
 fn answer_in_parts(mut stream: impl Read + Write) -> io::Result<()> {
     while stream.read_exact(&mut [0; 2]).is_ok() {
@@ -75,18 +82,12 @@ fn parts_of_a_message_arrive_before_time_goes_on() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         uthread::spawn(move || answer_in_parts(listener.accept()?.0));
-        let stream = std::net::TcpStream::connect(address).unwrap();
-        let (sent, taken) = time_of(|| send_in_parts(stream));
-        sent.unwrap();
-        assert_takes(Duration::ZERO, taken);
+        assert_sends_at_once(std::net::TcpStream::connect(address).unwrap());
 
         let listener = uthread::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         uthread::spawn(move || answer_in_parts(listener.accept()?.0));
-        let stream = uthread::net::TcpStream::connect(address).unwrap();
-        let (sent, taken) = time_of(|| send_in_parts(stream));
-        sent.unwrap();
-        assert_takes(Duration::ZERO, taken);
+        assert_sends_at_once(uthread::net::TcpStream::connect(address).unwrap());
     });
 }
 

@@ -359,7 +359,8 @@ impl Driver for VirtualDriver {
         let start = unsafe { self.inner.start(operation, token) };
         match start {
             Start::Pending(_) => self.pending += 1,
-            _ => self.has_performed = true,
+            Start::Done(_) => self.has_performed = true,
+            Start::Full => {}
         }
         start
     }
