@@ -75,8 +75,8 @@ changing! {
     rmdir(path: Text), SYS_rmdir, remove(HERE, path, libc::AT_REMOVEDIR);
     symlink(target: Text, path: Text), SYS_symlink, create(HERE, path);
     symlinkat(target: Text, directory: c_int, path: Text), SYS_symlinkat, create(directory, path);
-    truncate(path: Text, length: libc::off_t), SYS_truncate, resize(HERE, path);
-    truncate64(path: Text, length: libc::off_t), SYS_truncate, resize(HERE, path);
+    truncate(path: Text, length: libc::off_t), SYS_truncate, resize(HERE, path, length);
+    truncate64(path: Text, length: libc::off_t), SYS_truncate, resize(HERE, path, length);
     unlink(path: Text), SYS_unlink, remove(HERE, path, 0);
     unlinkat(directory: c_int, path: Text, flags: c_int), SYS_unlinkat, remove(directory, path, flags);
 }
@@ -156,9 +156,10 @@ unsafe fn rename_of<'a>(
 ///
 /// As for [`at`].
 #[allow(unsafe_code, reason = "memory of the program")]
-unsafe fn resize<'a>(directory: c_int, path: Text) -> Option<Change<'a>> {
+unsafe fn resize<'a>(directory: c_int, path: Text, length: libc::off_t) -> Option<Change<'a>> {
     // SAFETY: by the caller's contract.
-    unsafe { at(directory, path) }.map(Change::Truncate)
+    let at = unsafe { at(directory, path) }?;
+    Some(Change::Resize(at, u64::try_from(length).ok()?))
 }
 
 /// # Safety

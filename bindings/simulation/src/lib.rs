@@ -125,6 +125,8 @@
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod clocks;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+mod contents;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod descriptors;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod files;

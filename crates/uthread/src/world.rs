@@ -62,6 +62,16 @@ pub trait World: Any + Send + Sync {
     /// Those of a disk that fails.
     fn write(&self, file: RawFd, offset: Option<u64>, length: usize) -> io::Result<()>;
 
+    /// Notes that `fallocate(2)` is about to change a range of a file in this mode.
+    ///
+    /// # Errors
+    ///
+    /// Those of a disk that fails.
+    fn allocate(&self, file: RawFd, mode: u32, offset: u64, length: u64) -> io::Result<()> {
+        let _ = (file, mode, offset, length);
+        Ok(())
+    }
+
     /// Notes that a file is about to be opened with these flags of `open(2)`. A relative path starts at this
     /// directory, or at the working directory.
     ///

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, IntoRawFd as _, RawFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rustix::fs::FileType;
+use rustix::fs::{FallocateFlags, FileType};
 use rustix::io::Errno;
 use uthread::interposition::{self, World as _};
 use uthread::sync::mpsc;
@@ -164,6 +164,30 @@ impl interposition::World for Shared {
         }
     }
 
+    fn allocate(&self, file: RawFd, mode: u32, offset: u64, length: u64) -> io::Result<()> {
+        type Mode = FallocateFlags;
+        let mode = Mode::from_bits_retain(mode);
+        let Ok(status) = rustix::fs::fstat(sockets::borrow(file)) else {
+            return Ok(());
+        };
+        let size = status.st_size.cast_unsigned();
+        let mut range = offset..offset.saturating_add(length);
+        if mode.intersects(Mode::COLLAPSE_RANGE | Mode::INSERT_RANGE) {
+            range.end = range.end.max(size);
+        } else if !mode.intersects(Mode::PUNCH_HOLE | Mode::ZERO_RANGE) {
+            // What is there stays.
+            range.start = range.start.max(size);
+        }
+        if mode.contains(Mode::KEEP_SIZE) {
+            range.end = range.end.min(size);
+        }
+        if range.is_empty() {
+            return Ok(());
+        }
+        let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        self.write(file, Some(range.start), length)
+    }
+
     fn open(&self, directory: Option<RawFd>, path: &CStr, flags: u64) -> io::Result<()> {
         self.reach_by_flags((directory, path), flags)
     }
@@ -219,6 +243,24 @@ impl interposition::World for Shared {
 }
 
 impl Shared {
+    /// Notes that a file is about to get this size.
+    ///
+    /// # Errors
+    ///
+    /// Those of a disk that fails.
+    pub(crate) fn resize(&self, file: BorrowedFd<'_>, size: u64) -> io::Result<()> {
+        if interposition::host().is_none() {
+            return Ok(());
+        }
+        let Some((status, path)) = disk::of_type(file, &[FileType::RegularFile]) else {
+            return Ok(());
+        };
+        match self.state().disk(&path) {
+            Some(disk) => disk.resize(file, &status, size),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the connection of a socket, if it is between two hosts.
     fn connected(&self, socket: BorrowedFd<'_>) -> Option<Connected> {
         // Otherwise the world itself closes a descriptor, which is unknown.

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
 
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 
-use super::entries::{Entries, Id, id, path_of};
+use super::entries::{Entries, Id, Place, id, path_of};
 use crate::chance;
 
 /// The disk of a host.
@@ -34,7 +34,7 @@ struct Unsynced {
     writes: Vec<Write>,
 }
 
-/// A write, and what was there before.
+/// A write, or a change of the size, which is one of the bytes in between; and what was there before.
 #[derive(Debug)]
 struct Write {
     offset: u64,
@@ -89,6 +89,56 @@ impl Disk {
             let left = free_bytes.checked_sub(length as u64);
             *free_bytes = left.ok_or(Errno::NOSPC)?;
         }
+        self.note(fd, status, offset, length)
+    }
+
+    /// Notes that a file is about to get this size.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the disk fails; those of opening the file.
+    pub(super) fn resize(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        status: &Stat,
+        size: u64,
+    ) -> io::Result<()> {
+        let before = status.st_size.cast_unsigned();
+        if before == size {
+            return Ok(());
+        }
+        if self.fails {
+            return Err(Errno::IO.into());
+        }
+        self.note(fd, status, before.min(size), before.abs_diff(size) as usize)
+    }
+
+    /// Notes that the file at a place is about to get this size, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`resize`](Disk::resize).
+    pub(super) fn resize_at(&mut self, place: &Place, size: u64) -> io::Result<()> {
+        let Ok(file) = place.open_file() else {
+            return Ok(());
+        };
+        match of_type(file.as_fd(), &[FileType::RegularFile]) {
+            Some((status, path)) if path.starts_with(&self.directory) => {
+                self.resize(file.as_fd(), &status, size)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes what is about to be changed.
+    fn note(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        status: &Stat,
+        offset: u64,
+        length: usize,
+    ) -> io::Result<()> {
+        let size = status.st_size.cast_unsigned();
         let unsynced = match self.files.entry(id(status)) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
@@ -103,7 +153,8 @@ impl Disk {
                 })
             }
         };
-        let before = read(&unsynced.file, offset, length)?;
+        let there = size.saturating_sub(offset).min(length as u64);
+        let before = read(&unsynced.file, offset, there as usize)?;
         unsynced.writes.push(Write {
             offset,
             length,
@@ -146,10 +197,11 @@ impl Disk {
                 write.undo(&file)?;
             }
             if let Some(torn) = writes.get(kept) {
-                let written = read(&file, torn.offset, torn.length)?;
+                let end = rustix::fs::fstat(&file)?.st_size.cast_unsigned();
+                let written = (end.saturating_sub(torn.offset) as usize).min(torn.length);
+                let reached = read(&file, torn.offset, chance::up_to(written))?;
                 torn.undo(&file)?;
-                let reached = chance::up_to(written.len());
-                write_all(&file, &written[..reached], torn.offset)?;
+                write_all(&file, &reached, torn.offset)?;
             }
         }
         Ok(())

@@ -37,8 +37,8 @@ pub(crate) enum Change<'a> {
     /// Of a directory if that is `true`.
     Remove(At<'a>, bool),
     Rename(At<'a>, At<'a>, RenameFlags),
-    /// Of a file, and no directory.
-    Truncate(At<'a>),
+    /// Of the size of a file, and no directory.
+    Resize(At<'a>, u64),
 }
 
 /// A name in a directory.
@@ -80,7 +80,7 @@ enum Undo {
 impl<'a> Change<'a> {
     pub(super) fn places(&self) -> impl Iterator<Item = At<'a>> {
         let (first, second) = match *self {
-            Change::Create(at) | Change::Remove(at, _) | Change::Truncate(at) => (at, None),
+            Change::Create(at) | Change::Remove(at, _) | Change::Resize(at, _) => (at, None),
             Change::Rename(from, to, _) => (from, Some(to)),
         };
         [first].into_iter().chain(second)
@@ -112,6 +112,11 @@ impl Place {
             name: CString::new(name)?,
             directory: Arc::new(directory),
         })
+    }
+
+    pub(super) fn open_file(&self) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        fs::openat(&self.directory, &self.name, flags, Mode::empty())
     }
 
     /// Returns the status of what has this name.

@@ -139,7 +139,7 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// `EPERM` if one is outside, and that is denied.
+    /// `EPERM` if one is outside, and that is denied; those of a disk that fails.
     pub(crate) fn change(
         &self,
         change: &Change<'_>,
@@ -157,28 +157,36 @@ impl Shared {
                 .iter()
                 .all(|place| place.path.starts_with(&disk.directory))
         {
+            if let Change::Resize(_, size) = change {
+                disk.resize_at(&places[0], *size)?;
+            }
             return Ok(disk.entries.make(change, &places, call));
         }
         Ok(call())
     }
 
     /// Notes that the caller is about to open a file with these flags, which may be outside of the world, or be
-    /// created.
+    /// created or truncated.
     ///
     /// # Errors
     ///
-    /// `EPERM` if it is outside and may be changed, and that is denied.
+    /// `EPERM` if it is outside and may be changed, and that is denied; those of a disk that fails.
     pub(super) fn reach_by_flags(&self, at: At<'_>, flags: u64) -> io::Result<()> {
         let flags = OFlags::from_bits_retain(flags as u32);
         let changes = OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
         self.reach(at, flags.intersects(changes))?;
-        if flags.contains(OFlags::CREATE)
+        if flags.intersects(OFlags::CREATE | OFlags::TRUNC)
             && interposition::host().is_some()
             && let Some(place) = Place::of(at)
             && let Some(mut state) = unless_locked(self.state.try_lock())
             && let Some(disk) = state.disk(&place.path)
         {
-            disk.entries.note_creation(place);
+            if flags.contains(OFlags::TRUNC) {
+                disk.resize_at(&place, 0)?;
+            }
+            if flags.contains(OFlags::CREATE) {
+                disk.entries.note_creation(place);
+            }
         }
         Ok(())
     }

@@ -128,8 +128,10 @@ const EVENTS_SHOWN: usize = 100;
 /// While a link is [cut](Links::cut), connections neither fail nor end, and a new one takes until it is
 /// healed; if the socket is non-blocking, it is never made. Connecting a non-blocking socket takes no time.
 ///
-/// Not simulated: the kernel's ports, IPv6 apart from sockets that take IPv4 as well, `sendfile`, `splice`
-/// and requests of [`uthread::ring`] to send. Unix sockets are the kernel's, and connect fibers of one host: that a
+/// `sendfile` sends like any other call, and `splice` to a socket fails with `EINVAL`: callers write instead.
+///
+/// Not simulated: the kernel's ports, IPv6 apart from sockets that take IPv4 as well, and requests of
+/// [`uthread::ring`] to send. Unix sockets are the kernel's, and connect fibers of one host: that a
 /// host uses the path of a socket in the directory of another one is [reported](World::escapes). Abstract names
 /// are one for all hosts, and are not.
 ///
@@ -141,13 +143,13 @@ const EVENTS_SHOWN: usize = 100;
 /// # Files
 ///
 /// A host's files are below its [directory](World::directory), of which its program has to be told. A
-/// [crash](Host::crash) loses writes that were not synced, and tears one.
+/// [crash](Host::crash) loses writes, truncations and copies that were not synced, and tears one.
 ///
 /// It also loses some of the last names that were created, renamed, linked or removed, but for those in a
 /// directory that was synced since (`File::open(directory)?.sync_all()`). Syncing the file is not enough by POSIX,
 /// although some file systems then keep its name as well; a rename from one directory to another takes both. What
-/// the test itself writes and creates stays, as do truncations, writes to a mapping, and all but the last 1,000
-/// changes to directories.
+/// the test itself writes and creates stays, as do writes to a mapping and by [`uthread::ring`], and all but the last
+/// 1,000 changes to directories.
 ///
 /// # The end
 ///

@@ -53,7 +53,7 @@ fn list(directory: &Path, prefix: &str, left: &mut Vec<String>) {
 }
 
 /// Returns each outcome once.
-fn outcomes(
+pub(crate) fn outcomes(
     prepare: fn(&Path) -> io::Result<()>,
     program: fn(&Path) -> io::Result<()>,
 ) -> Vec<String> {
@@ -78,7 +78,7 @@ fn nothing(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn old(directory: &Path) -> io::Result<()> {
+pub(crate) fn old(directory: &Path) -> io::Result<()> {
     fs::write(directory.join("file"), "old")
 }
 

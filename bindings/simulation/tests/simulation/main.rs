@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`drivers`] | running a test with each driver |
 //! | [`clocks`] | hosts whose clocks drift |
+//! | [`contents`] | changes of files that are no writes |
 //! | [`crates`] | crates that know nothing of virtual time |
 //! | [`database`] | a client of a database, in a world |
 //! | [`entries`] | directories of a disk |
@@ -20,6 +21,7 @@
 //! | [`world`] | hosts, their network and their disks |
 
 mod clocks;
+mod contents;
 mod crates;
 mod database;
 mod drivers;

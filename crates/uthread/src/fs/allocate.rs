@@ -1,11 +1,13 @@
 //! Allocating disk space for a file, and punching holes (`fallocate`).
 
 use std::io;
+use std::os::fd::AsRawFd as _;
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use super::File;
+use crate::sched::caller;
 use crate::sched::features::offload;
 
 /// How [`File::allocate`] changes a range of a file. See the example there.
@@ -62,6 +64,9 @@ impl File {
             Allocation::Collapse => FallocateFlags::COLLAPSE_RANGE,
             Allocation::Insert => FallocateFlags::INSERT_RANGE,
         };
+        if let Some(world) = caller::world() {
+            world.allocate(self.as_raw_fd(), flags.bits(), offset, bytes)?;
+        }
         loop {
             let result =
                 offload::perform(|| Ok(rustix::fs::fallocate(&self.inner, flags, offset, bytes)));
