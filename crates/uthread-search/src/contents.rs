@@ -44,21 +44,16 @@ pub(crate) enum Start {
     Longer(usize, File),
 }
 
-/// Reads a file found in a directory into the buffer. `since` is a time before the call. With
-/// `reads_here`, a file of a disk is read by system calls of the worker.
+/// Reads a file found in a directory into the buffer, one of a disk by system calls of the calling
+/// thread. `since` is a time before the call.
 ///
 /// # Errors
 ///
 /// The file cannot be opened or read.
-pub(crate) fn start(
-    entry: &FileEntry,
-    since: SystemTime,
-    reads_here: bool,
-    buffer: &mut [u8],
-) -> io::Result<Start> {
+pub(crate) fn start(entry: &FileEntry, since: SystemTime, buffer: &mut [u8]) -> io::Result<Start> {
     let folder = &entry.folder;
     let read = || folder.with_dir(|dir| read_here(dir, &entry.name, buffer));
-    let reads_here = reads_here && folder.has_whole_reads && !entry.is_link;
+    let reads_here = folder.has_whole_reads && !entry.is_link;
     let count = match reads_here.then(read) {
         Some(Ok(count)) => count,
         _ if entry.is_link => ring::read_file(entry.path(), buffer)?,
@@ -80,7 +75,7 @@ pub(crate) fn start(
 }
 
 /// Reads once. If this fails for whatever reason, the file is read in the usual way.
-pub(crate) fn read_here(dir: &Dir, name: &OsStr, buffer: &mut [u8]) -> io::Result<usize> {
+fn read_here(dir: &Dir, name: &OsStr, buffer: &mut [u8]) -> io::Result<usize> {
     // The name may have become that of a link or of a pipe.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = rustix::fs::openat(dir, name, flags, Mode::empty())?;

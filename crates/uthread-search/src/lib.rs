@@ -20,7 +20,6 @@ mod reader;
 mod readers;
 mod task;
 
-mod batch;
 mod contents;
 mod descriptors;
 mod directory;

@@ -42,8 +42,6 @@ pub(crate) struct Search<'a> {
     ignore_messages: Mutex<HashSet<String>>,
     has_reported_shortage: AtomicBool,
     pub(crate) streams: Semaphore,
-    /// `true` while files have to be read from a disk.
-    pub(crate) is_cold: AtomicBool,
     pub(crate) has_match: AtomicBool,
     pub(crate) files: AtomicU64,
     pub(crate) bytes: AtomicU64,
@@ -92,7 +90,6 @@ impl<'a> Search<'a> {
             ignore_messages: Mutex::default(),
             has_reported_shortage: AtomicBool::new(false),
             streams: Semaphore::new(STREAMS_PER_WORKER * workers),
-            is_cold: AtomicBool::new(false),
             has_match: AtomicBool::new(false),
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),

@@ -1,6 +1,5 @@
 //! A file to be searched, by whichever reader takes it.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::directory::{FileEntry, Root};
@@ -10,17 +9,11 @@ pub(crate) struct Task {
     pub(crate) target: Target,
     /// The place of its result in the output, if that is ordered.
     pub(crate) position: Option<u64>,
-    /// The part of its reader's batch that has the whole file, if it has been read.
-    pub(crate) text: Option<Range<usize>>,
 }
 
 impl Task {
     pub(crate) fn new(target: Target, position: Option<u64>) -> Task {
-        Task {
-            target,
-            position,
-            text: None,
-        }
+        Task { target, position }
     }
 
     /// Returns `true` for a pipe and whatever else may never end.

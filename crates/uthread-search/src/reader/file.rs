@@ -50,10 +50,8 @@ impl<'a> Reader<'a> {
     ) -> io::Result<Found> {
         let search = self.search;
         let (count, file) = match &task.target {
-            Target::Found(_) if task.text.is_some() => (0, None),
             Target::Found(entry) => {
-                let reads_here = !search.is_cold.load(Ordering::Relaxed);
-                let start = || contents::start(entry, self.since, reads_here, buffer);
+                let start = || contents::start(entry, self.since, buffer);
                 match search.patiently(start)? {
                     Start::Whole(count) => (count, None),
                     Start::Longer(count, file) => (count, Some(file)),
@@ -69,15 +67,7 @@ impl<'a> Reader<'a> {
             Target::Named(root) => (0, Some(search.patiently(|| File::open(&root.path))?)),
         };
         let Some(file) = file else {
-            // The batch has the files that the reader has read together.
-            let batch = self.batch.take();
-            let text = match (&task.text, &batch) {
-                (Some(part), Some(batch)) => &batch[part.clone()],
-                _ => &buffer[..count],
-            };
-            let result = self.whole(text, binary);
-            self.batch = batch;
-            return result;
+            return self.whole(&buffer[..count], binary);
         };
         let _place = self.stream_place();
         if let Mode::Summary(kind) = search.plan.mode

@@ -6,7 +6,6 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,13 +14,11 @@ use grep_searcher::Searcher;
 use uthread::fs::AlignedBuffer;
 use uthread::thread::{Builder, Scope};
 
-use crate::batch;
-use crate::contents::CHUNK_BYTES;
 use crate::directory::Directory;
 use crate::idleness::Times;
 use crate::output::Destination;
 use crate::page::Page;
-use crate::plan::{Mode, is_stdin};
+use crate::plan::is_stdin;
 use crate::printer::{Found, Printer};
 use crate::queue::Work;
 use crate::search::Search;
@@ -64,30 +61,37 @@ pub(crate) fn add<'scope>(
     tasks: Vec<Task>,
 ) {
     let wanted = search.queue.add(directories, tasks);
-    start(search, scope, wanted);
-}
-
-/// Starts readers, as far as there may be more. One whose files are not in memory has a thread, which waits for the
-/// disk in each call.
-fn start<'scope>(search: &'scope Search<'_>, scope: &'scope Scope<'scope, '_>, count: usize) {
-    for _ in 0..count {
-        if !search.readers().add() {
+    for _ in 0..wanted {
+        if !start(search, scope, false) {
             return;
-        }
-        search.queue.join();
-        let read = move || read(search, scope);
-        let has_thread = search.is_cold.load(Ordering::Relaxed)
-            && Builder::new().dedicated().spawn_scoped(scope, read).is_ok();
-        if !has_thread {
-            scope.spawn(read);
         }
     }
 }
 
-/// Starts another reader, as one waits for the disk most of the time.
+/// Starts a reader, on a thread of its own if wanted and possible, and returns `true`, unless there are as many as there
+/// may be.
+fn start<'scope>(
+    search: &'scope Search<'_>,
+    scope: &'scope Scope<'scope, '_>,
+    on_thread: bool,
+) -> bool {
+    if !search.readers().add() {
+        return false;
+    }
+    search.queue.join();
+    let read = move || read(search, scope);
+    let has_thread = on_thread && Builder::new().dedicated().spawn_scoped(scope, read).is_ok();
+    if !has_thread {
+        scope.spawn(read);
+    }
+    true
+}
+
+/// Starts another reader, as one waits for the disk most of the time. It has a thread, which waits for the disk in each
+/// call, and no worker.
 fn grow<'scope>(search: &'scope Search<'_>, scope: &'scope Scope<'scope, '_>) {
     if search.readers().grow() {
-        start(search, scope, 1);
+        start(search, scope, true);
     }
 }
 
@@ -122,8 +126,6 @@ struct Reader<'a> {
     printer: Printer<'a>,
     /// Allocated for the first file.
     buffer: Option<AlignedBuffer>,
-    /// The last files that had to be read from a disk. Allocated for the first of them.
-    batch: Option<AlignedBuffer>,
     path: PathBuf,
     /// Where results go if they are not ordered.
     destination: Destination,
@@ -151,7 +153,6 @@ impl<'a> Reader<'a> {
             searcher: search.plan.searcher.build(),
             printer: Printer::new(search.plan, page),
             buffer: None,
-            batch: None,
             path: PathBuf::new(),
             destination,
             printed_at: Instant::now(),
@@ -205,15 +206,11 @@ impl<'a> Reader<'a> {
     }
 
     /// Searches files, and notices whether they are in memory.
-    fn files(&mut self, scope: &'a Scope<'a, '_>, mut tasks: Vec<Task>) {
+    fn files(&mut self, scope: &'a Scope<'a, '_>, tasks: Vec<Task>) {
         let search = self.search;
         self.since = SystemTime::now();
         let begin = Instant::now();
         let times = self.is_slow.then(Times::now);
-        let reads = search.plan.mode != Mode::Path && search.plan.programs.is_none();
-        if reads && search.is_cold.load(Ordering::Relaxed) {
-            self.read_batch(&mut tasks);
-        }
         for task in tasks {
             self.task(scope, task);
             if search.is_over() {
@@ -228,23 +225,7 @@ impl<'a> Reader<'a> {
         };
         if self.waits == WAITS_MIN {
             self.waits = 0;
-            search.is_cold.store(true, Ordering::Relaxed);
             grow(search, scope);
-        }
-    }
-
-    /// Reads files that are not in memory.
-    fn read_batch(&mut self, tasks: &mut [Task]) {
-        let buffer = match &mut self.batch {
-            Some(buffer) => buffer,
-            none => match AlignedBuffer::of_pages(CHUNK_BYTES) {
-                Ok(buffer) => none.insert(buffer),
-                // Each file is read by itself.
-                Err(_) => return,
-            },
-        };
-        if !batch::read(tasks, buffer) {
-            self.search.is_cold.store(false, Ordering::Relaxed);
         }
     }
 

@@ -1,5 +1,5 @@
-//! Files that are not in memory: readers notice it and read several at a time by the thread pool.
-//! What is found is the same.
+//! Files that are not in memory: readers notice it, and start others on threads. What is found is the
+//! same.
 
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use super::{DRIVERS, search_on};
 
 const FOLDERS: usize = 6;
 const FILES_EACH: usize = 100;
-/// Size of a file that does not fit into a batch.
+/// Size of a file that is searched as a stream.
 const LARGE_BYTES: usize = 400 * 1024;
 
 /// Writes files with different numbers of lines, and returns what `-c` finds in them.
@@ -24,7 +24,7 @@ fn make(folder: &Path) -> Vec<String> {
             let lines = place * FILES_EACH + number;
             let mut text = "alpha\n".repeat(lines);
             match number % 10 {
-                // A binary file, and one that ends the batch.
+                // A binary file, and a stream.
                 1 => text.push('\0'),
                 2 => text += &"beta\n".repeat(LARGE_BYTES / 5),
                 _ => write!(text, "no end of line").unwrap(),
