@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
+use uthread::interposition;
 use uthread_interpose::system_call;
 
 use crate::world;
@@ -20,6 +21,7 @@ unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::time
         return unsafe { system_call(libc::SYS_clock_gettime, [clock as usize, time.addr()]) }
             as c_int;
     };
+    interposition::note_read();
     let now = libc::timespec {
         tv_sec: now.as_secs().cast_signed(),
         tv_nsec: now.subsec_nanos().into(),

@@ -13,6 +13,13 @@ use crate::world::World;
 /// The date at which time begins if there is a seed: the start of the year 2000.
 const SEEDED_START: Duration = Duration::from_secs(946_684_800);
 
+/// Number of reads at one time after which each takes time. A program that only asks what time it is seldom does
+/// so as often before it waits.
+const READS_MAX: u64 = 100_000;
+
+/// How long a read takes then, in nanoseconds: a loop of a second ends after a million reads, within 0.1 s.
+const READ_NS: u64 = 1000;
+
 /// A clock that only its worker moves.
 pub(crate) struct VirtualClock {
     /// The state of the random numbers, if there is a seed. Relaxed: one thread at a time uses it.
@@ -21,6 +28,8 @@ pub(crate) struct VirtualClock {
     start: OnceLock<Start>,
     /// Nanoseconds since then. Relaxed: a fiber that is woken learns of the time by what wakes it.
     elapsed: AtomicU64,
+    /// Number of reads by the program since it was last moved.
+    reads: AtomicU64,
     /// What the fibers use instead of the kernel's network and files, if there is anything.
     world: OnceLock<Arc<dyn World>>,
 }
@@ -38,6 +47,7 @@ impl VirtualClock {
             random: seed.map(AtomicU64::new),
             start: OnceLock::new(),
             elapsed: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
             world: OnceLock::new(),
         }
     }
@@ -111,8 +121,18 @@ impl VirtualClock {
         result
     }
 
+    /// Notes that the program has read a clock. If it does so again and again at one time, it may wait for a later
+    /// one in a loop: each read takes time then.
+    pub(crate) fn note_read(&self) {
+        // Relaxed: one worker uses the clock.
+        if self.reads.fetch_add(1, Ordering::Relaxed) >= READS_MAX {
+            self.elapsed.fetch_add(READ_NS, Ordering::Relaxed);
+        }
+    }
+
     /// Moves the clock. Called by its worker.
     pub(crate) fn advance(&self, time: Duration) {
+        self.reads.store(0, Ordering::Relaxed);
         let elapsed = self.elapsed.load(Ordering::Relaxed);
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.elapsed
@@ -158,6 +178,19 @@ mod tests {
             before.map(|time| time + hour)
         );
         assert_eq!(clock.time(libc::CLOCK_THREAD_CPUTIME_ID), None);
+    }
+
+    #[test]
+    fn a_loop_that_reads_the_clock_ends() {
+        let clock = VirtualClock::new(None);
+        (0..READS_MAX).for_each(|_| clock.note_read());
+        assert_eq!(clock.elapsed(), Duration::ZERO);
+        (0..10).for_each(|_| clock.note_read());
+        assert_eq!(clock.elapsed(), Duration::from_nanos(10 * READ_NS));
+        clock.advance(Duration::from_secs(1));
+        let time = clock.elapsed();
+        (0..READS_MAX).for_each(|_| clock.note_read());
+        assert_eq!(clock.elapsed(), time);
     }
 
     #[test]

@@ -103,6 +103,21 @@ pub fn time(clock: i32) -> Option<Duration> {
     time.or_else(|| clock::beginning(clock))
 }
 
+/// Notes that a clock was read, of which [`time`] has returned the time. After 100,000 times without another one,
+/// each read takes a microsecond: a program may wait for a time in a loop.
+///
+/// ```
+/// uthread::interposition::note_read(); // Without virtual time, nothing happens.
+/// ```
+pub fn note_read() {
+    if may_suspend() {
+        current::with_virtual_clock(|clock| {
+            clock.note_read();
+            Some(())
+        });
+    }
+}
+
 /// Makes this the world of the caller's runtime, which has virtual time.
 ///
 /// # Errors

@@ -139,6 +139,22 @@ fn time_stands_still_while_a_fiber_computes() {
 }
 
 #[test]
+fn loops_that_read_a_clock_end() {
+    on_each_driver(|| {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(50) {
+            std::hint::spin_loop();
+        }
+        let timer = uthread::spawn(|| uthread::sleep(Duration::from_millis(50)));
+        while !timer.is_finished() && start.elapsed() < HOUR {
+            thread::yield_now();
+        }
+        assert!(timer.is_finished());
+        assert_takes(Duration::from_millis(100), start.elapsed());
+    });
+}
+
+#[test]
 fn sleepers_wake_in_the_order_of_their_times() {
     on_each_driver(|| {
         let (sender, receiver) = uthread::sync::mpsc::channel();
