@@ -46,4 +46,4 @@ pub use self::raw::{call as system_call, set_errno};
 #[doc(hidden)]
 pub use self::rule::keep_thread;
 #[doc(hidden)]
-pub use self::world::unix_path;
+pub use self::world::unix_name;

@@ -1,7 +1,7 @@
 //! Calls of fibers in a simulated world (`uthread-simulation`), which takes the place of the kernel where
 //! it wants to.
 
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::slice;
@@ -157,7 +157,7 @@ pub(crate) unsafe fn connect(
     }
 }
 
-/// Tells the world that a socket of Unix with this address is about to be used, if it is one with a path.
+/// Tells the world that a Unix socket with this address is about to be used.
 ///
 /// # Errors
 ///
@@ -173,13 +173,14 @@ unsafe fn tell_unix(
     length: libc::socklen_t,
 ) -> io::Result<()> {
     // SAFETY: by the caller's contract.
-    match unsafe { unix_path(to, length) } {
-        Some(path) => world.open(None, &path, libc::O_RDWR as u64),
+    match unsafe { unix_name(to, length) } {
+        Some(name) => world.reach_unix(&name),
         None => Ok(()),
     }
 }
 
-/// Returns the path of an address of Unix.
+/// Returns the name in the address of a Unix socket: a path without its end, or an abstract name with the zero byte
+/// at its start.
 ///
 /// # Safety
 ///
@@ -187,21 +188,21 @@ unsafe fn tell_unix(
 #[doc(hidden)]
 #[allow(unsafe_code, reason = "memory of the program")]
 #[must_use]
-pub unsafe fn unix_path(place: *const libc::sockaddr, length: libc::socklen_t) -> Option<CString> {
+pub unsafe fn unix_name(place: *const libc::sockaddr, length: libc::socklen_t) -> Option<Vec<u8>> {
     if place.is_null() {
         return None;
     }
     // SAFETY: by the caller's contract.
     let bytes = unsafe { slice::from_raw_parts(place.cast::<u8>(), length as usize) };
-    let (family, path) = bytes.split_first_chunk()?;
+    let (family, name) = bytes.split_first_chunk()?;
     if libc::sa_family_t::from_ne_bytes(*family) != libc::AF_UNIX as libc::sa_family_t {
         return None;
     }
-    let path = path.split(|byte| *byte == 0).next()?;
-    // An abstract name begins with a zero byte.
-    (!path.is_empty())
-        .then(|| CString::new(path).ok())
-        .flatten()
+    let name = match name {
+        [0, ..] => name,
+        path => path.split(|byte| *byte == 0).next()?,
+    };
+    (!name.is_empty()).then(|| name.to_vec())
 }
 
 /// Tells the world what is about to happen to a file.

@@ -5,9 +5,10 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use rustix::net::sockopt;
 use uthread::interposition::{self, World as _};
-use uthread_interpose::{system_call, unix_path};
+use uthread_interpose::{system_call, unix_name};
 
 use crate::files::refuse;
 use crate::real::real;
@@ -77,8 +78,8 @@ unsafe extern "C" fn bind(
         return call((&raw const v6).cast());
     }
     // SAFETY: by the caller's contract.
-    if let Some(path) = unsafe { unix_path(address, length) }
-        && let Err(error) = world.open(None, &path, (libc::O_CREAT | libc::O_RDWR) as u64)
+    if let Some(name) = unsafe { unix_name(address, length) }
+        && let Err(error) = world.reach_unix_by(&name, OFlags::CREATE | OFlags::RDWR)
     {
         return refuse(&error);
     }

@@ -99,7 +99,7 @@
 //! | | |
 //! | --- | --- |
 //! | files that are opened for writing, created, renamed or removed, outside of the host's [directory](World::directory) | reported |
-//! | files of other hosts, `/dev/random`, `/dev/urandom` | reported |
+//! | files of other hosts, `/dev/random`, `/dev/urandom`, abstract names of Unix sockets | reported |
 //! | other files that are only read, such as `/etc/localtime` | in the [trace](World::trace): no run differs while they stay as they are |
 //! | processes; other runtimes, dedicated fibers, [`blocking`](uthread::blocking()); threads of a lean fiber | reported |
 //! | names that are not those of hosts; addresses of other computers, if the test itself uses them | reported; a host finds them unreachable |

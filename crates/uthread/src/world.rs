@@ -8,6 +8,8 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::net::SocketAddrUnix;
+
 /// `true` once there was a world. Relaxed: its fibers run later on the thread that has set it.
 static EXISTS: AtomicBool = AtomicBool::new(false);
 
@@ -20,6 +22,19 @@ pub(crate) fn exists() -> bool {
 /// Records that a runtime has a world.
 pub(crate) fn begin() {
     EXISTS.store(true, Ordering::Relaxed);
+}
+
+/// Tells a world that a Unix socket with this address is about to be used.
+///
+/// # Errors
+///
+/// Those of [`World::reach_unix`].
+pub(crate) fn tell_unix(world: &dyn World, address: &SocketAddrUnix) -> io::Result<()> {
+    match (address.path_bytes(), address.abstract_name()) {
+        (Some(path), _) => world.reach_unix(path),
+        (None, Some(name)) => world.reach_unix(&[&[0], name].concat()),
+        (None, None) => Ok(()),
+    }
 }
 
 /// A network and disks between the fibers of a runtime with virtual time. See the example of
@@ -79,6 +94,17 @@ pub trait World: Any + Send + Sync {
     ///
     /// `EPERM` if the file is outside of the world, and that is denied.
     fn open(&self, directory: Option<RawFd>, path: &CStr, flags: u64) -> io::Result<()>;
+
+    /// Notes that a Unix socket with this name is about to be used: a path, or an abstract name, which begins with
+    /// a zero byte (`unix(7)`).
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` if it is outside of the world, and that is denied.
+    fn reach_unix(&self, name: &[u8]) -> io::Result<()> {
+        let _ = name;
+        Ok(())
+    }
 
     /// Notes what the caller is about to do outside of the world, which nothing in that decides.
     ///

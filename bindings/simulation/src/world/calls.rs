@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, IntoRawFd as _, RawFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, FileType};
+use rustix::fs::{FallocateFlags, FileType, OFlags};
 use rustix::io::Errno;
 use uthread::interposition::{self, World as _};
 use uthread::sync::mpsc;
@@ -190,6 +190,10 @@ impl interposition::World for Shared {
 
     fn open(&self, directory: Option<RawFd>, path: &CStr, flags: u64) -> io::Result<()> {
         self.reach_by_flags((directory, path), flags)
+    }
+
+    fn reach_unix(&self, name: &[u8]) -> io::Result<()> {
+        self.reach_unix_by(name, OFlags::RDWR)
     }
 
     fn escape(&self, what: &str) -> io::Result<()> {

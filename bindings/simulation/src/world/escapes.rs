@@ -1,7 +1,7 @@
 //! What a program does outside of its world: noted with its place, or denied.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -189,6 +189,21 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    /// Notes that the caller is about to use a Unix socket with this name, as if it opened a file there with these
+    /// flags. Abstract names are the same for all worlds and hosts.
+    ///
+    /// # Errors
+    ///
+    /// As for [`reach_by_flags`](Shared::reach_by_flags).
+    pub(crate) fn reach_unix_by(&self, name: &[u8], flags: OFlags) -> io::Result<()> {
+        if let [0, name @ ..] = name {
+            let name = Path::new(OsStr::from_bytes(name));
+            return self.leave("uses an abstract name of a Unix socket,", Some(name));
+        }
+        let path = CString::new(name)?;
+        self.reach_by_flags((None, &path), flags.bits().into())
     }
 
     fn reach(&self, at: At<'_>, changes: bool) -> io::Result<()> {

@@ -132,8 +132,8 @@ const EVENTS_SHOWN: usize = 100;
 ///
 /// Not simulated: the kernel's ports, IPv6 apart from sockets that take IPv4 as well, and requests of
 /// [`uthread::ring`] to send. Unix sockets are the kernel's, and connect fibers of one host: that a
-/// host uses the path of a socket in the directory of another one is [reported](World::escapes). Abstract names
-/// are one for all hosts, and are not.
+/// host uses the path of a socket in the directory of another one is [reported](World::escapes), as are abstract
+/// names, which are the same for all worlds.
 ///
 /// # Names
 ///

@@ -321,6 +321,36 @@ fn files_of_other_hosts_are_reported() {
 }
 
 #[test]
+fn abstract_names_are_reported() {
+    use std::os::linux::net::SocketAddrExt as _;
+    use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
+    let what = "uses an abstract name of a Unix socket, `uthread-escapes`";
+    fn address() -> io::Result<SocketAddr> {
+        SocketAddr::from_abstract_name("uthread-escapes")
+    }
+    fn refused<T>(result: io::Result<T>) -> io::Result<()> {
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+            result => result.map(drop),
+        }
+    }
+    assert_leaves(what, || UnixListener::bind_addr(&address()?).map(drop));
+    assert_leaves(what, || refused(UnixStream::connect_addr(&address()?)));
+    assert_leaves(what, || {
+        refused(UnixDatagram::unbound()?.send_to_addr(b"1", &address()?))
+    });
+    assert_leaves(what, || {
+        uthread::net::UnixListener::bind_addr(&address()?).map(drop)
+    });
+    assert_leaves(what, || {
+        refused(uthread::net::UnixStream::connect_addr(&address()?))
+    });
+    assert_leaves(what, || {
+        refused(uthread::net::UnixDatagram::unbound()?.send_to_addr(b"1", &address()?))
+    });
+}
+
+#[test]
 fn unix_sockets_of_other_hosts_are_reported() {
     use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
     let runtime = uthread_simulation::seeded(Runtime::builder(), 1).build();

@@ -33,7 +33,7 @@ use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 use crate::op::{CallResult, Operation};
 use crate::priorities::Priority;
-use crate::world::World;
+use crate::world::{self, World};
 
 /// How long a packet to the same host may take.
 const ARRIVAL_TIME_MAX: Duration = Duration::from_secs(1);
@@ -279,8 +279,8 @@ pub(crate) fn simulate(world: &dyn World, operation: &Operation<'_>) -> Option<C
             world.send(call.socket.fd.as_raw_fd(), &buffers, None)?
         }
         Operation::Socket(SocketOperation::SendMessage(call)) => {
-            if let Some(path) = call.message.unix_path()
-                && let Err(error) = world.open(None, &path, libc::O_RDWR as u64)
+            if let Some(address) = call.message.unix_address()
+                && let Err(error) = world::tell_unix(world, &address)
             {
                 return Some(Err(errno_of(error)));
             }

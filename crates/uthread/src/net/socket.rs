@@ -24,6 +24,7 @@ use crate::op::net::{self, SocketOperation};
 use crate::op::peer_address::PeerAddress;
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::caller::{self, cancellation, spawn, turn, wait};
+use crate::world::tell_unix;
 
 /// A socket around `S`, the `std` type, which supplies the calls that never wait.
 pub(super) struct Socket<S> {
@@ -320,9 +321,8 @@ pub(super) fn connect(
             None => return Ok(()),
         },
         (Some(world), Err(_)) => {
-            let unix = SocketAddrUnix::try_from(address.clone());
-            if let Some(path) = unix.as_ref().ok().and_then(SocketAddrUnix::path) {
-                world.open(None, &path, OFlags::RDWR.bits().into())?;
+            if let Ok(unix) = SocketAddrUnix::try_from(address.clone()) {
+                tell_unix(&*world, &unix)?;
             }
             address.clone()
         }

@@ -1,7 +1,5 @@
 //! Messages: bytes in several buffers, with an address and control data.
 
-use std::borrow::Cow;
-use std::ffi::CString;
 use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 use std::mem;
@@ -117,10 +115,9 @@ impl<'a> Message<'a> {
         self.any_address()?.try_into().ok()
     }
 
-    /// Returns the path of the Unix socket that a message is sent to, if it has one.
-    pub(crate) fn unix_path(&self) -> Option<CString> {
-        let address = SocketAddrUnix::try_from(self.any_address()?).ok()?;
-        address.path().map(Cow::into_owned)
+    /// Returns the address of the Unix socket that a message is sent to.
+    pub(crate) fn unix_address(&self) -> Option<SocketAddrUnix> {
+        self.any_address()?.try_into().ok()
     }
 
     #[allow(unsafe_code, reason = "a pointer to what is borrowed")]
