@@ -38,7 +38,8 @@ static IS_PROGRAM: OnceLock<fn(usize) -> bool> = OnceLock::new();
 #[allow(unsafe_code, reason = "a handler of a signal")]
 pub(crate) fn begin(is_program: fn(usize) -> bool) -> io::Result<()> {
     IS_PROGRAM.get_or_init(|| is_program);
-    let (start, length) = code_of_c().ok_or(io::ErrorKind::Unsupported)?;
+    let code_of_c = code_around(real(c"syscall").addr());
+    let (start, length) = code_of_c.ok_or(io::ErrorKind::Unsupported)?;
     // SAFETY: no flags and an empty mask are all zeroes.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     action.sa_sigaction = handle as *const () as usize;
@@ -70,9 +71,9 @@ fn dispatch(mode: usize, start: usize, length: usize, selector: *mut u8) -> io::
     }
 }
 
-/// Returns where the code of the C library is, and its length.
+/// Returns where the code of the library with this address is, and its length.
 #[allow(unsafe_code, reason = "a list of the loader")]
-fn code_of_c() -> Option<(usize, usize)> {
+pub(crate) fn code_around(address: usize) -> Option<(usize, usize)> {
     unsafe extern "C" fn find(
         object: *mut libc::dl_phdr_info,
         _: usize,
@@ -80,21 +81,21 @@ fn code_of_c() -> Option<(usize, usize)> {
     ) -> c_int {
         // SAFETY: the loader passes an object.
         let object = unsafe { &*object };
-        // SAFETY: this is what `code_of_c` passes.
-        let (function, range) = unsafe { &mut *found.cast::<(usize, Option<(usize, usize)>)>() };
+        // SAFETY: this is what `code_around` passes.
+        let (address, range) = unsafe { &mut *found.cast::<(usize, Option<(usize, usize)>)>() };
         let count = usize::from(object.dlpi_phnum);
         // SAFETY: the object has so many headers.
         let headers = unsafe { slice::from_raw_parts(object.dlpi_phdr, count) };
         for header in headers {
             let start = (object.dlpi_addr + header.p_vaddr) as usize;
             let length = header.p_memsz as usize;
-            if header.p_type == libc::PT_LOAD && (start..start + length).contains(function) {
+            if header.p_type == libc::PT_LOAD && (start..start + length).contains(address) {
                 *range = Some((start, length));
             }
         }
         c_int::from(range.is_some())
     }
-    let mut found = (real(c"syscall").addr(), None::<(usize, usize)>);
+    let mut found = (address, None::<(usize, usize)>);
     // SAFETY: the function takes this argument.
     unsafe { libc::dl_iterate_phdr(Some(find), (&raw mut found).cast()) };
     found.1

@@ -27,6 +27,7 @@
 //! | --- | --- |
 //! | sleeps, timeouts, deadlines and intervals, of `uthread`, `std` and C | virtual |
 //! | `Instant::now`, `SystemTime::now`, `clock_gettime`, `gettimeofday`, `time` | virtual; those of CPU time are not |
+//! | the time-stamp counter (`rdtsc`), as in crate `quanta` | virtual, at the rate of the real one to three digits |
 //! | threads that a fiber creates, by `std` or by C | are fibers of the same runtime |
 //! | sockets and pipes between the fibers of a test | no time: what was sent arrives before time goes on |
 //! | files | no time: a call of `uthread::fs` is made at once |
@@ -106,7 +107,7 @@
 //! | system calls by `syscall(2)` for random bytes and a clock | are the world's, as by the functions of C |
 //! | others by `syscall(2)` that wait, send, change files, or make a thread | reported |
 //! | those by the instruction `syscall`, as in crate `rustix` | reported on demand: [`World::trap_system_calls`] |
-//! | the instructions `rdtsc` and `rdrand`, and a clock that is read without a function of C | not seen |
+//! | the instruction `rdrand`, and a clock of the kernel's vDSO without a function of C | not seen |
 //!
 //! # Hosts, networks and disks
 //!
@@ -127,6 +128,8 @@
 mod clocks;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod contents;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+mod counter;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod descriptors;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
@@ -186,7 +189,7 @@ pub fn virtual_time(builder: Builder) -> Builder {
     if cfg!(not(all(target_env = "gnu", target_arch = "x86_64"))) {
         panic!("there is virtual time only with glibc on x86-64");
     }
-    uthread::interposition::virtual_time(builder, None)
+    uthread::interposition::virtual_time(builder, None, begin)
 }
 
 /// Makes the time of a runtime virtual like [`virtual_time`], and lets a seed decide what may happen in
@@ -208,5 +211,11 @@ pub fn virtual_time(builder: Builder) -> Builder {
 /// ```
 #[must_use]
 pub fn seeded(builder: Builder, seed: u64) -> Builder {
-    uthread::interposition::virtual_time(virtual_time(builder), Some(seed))
+    uthread::interposition::virtual_time(virtual_time(builder), Some(seed), begin)
+}
+
+/// Prepares the thread of a worker.
+fn begin() {
+    #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+    counter::begin();
 }

@@ -22,6 +22,7 @@ const READ_NS: u64 = 1000;
 
 /// A clock that only its worker moves.
 pub(crate) struct VirtualClock {
+    on_start: fn(),
     /// The state of the random numbers, if there is a seed. Relaxed: one thread at a time uses it.
     random: Option<AtomicU64>,
     /// The times of the system's clocks when this one was first read.
@@ -42,8 +43,10 @@ struct Start {
 }
 
 impl VirtualClock {
-    pub(crate) fn new(seed: Option<u64>) -> VirtualClock {
+    /// Creates a clock whose worker calls `on_start` first.
+    pub(crate) fn new(seed: Option<u64>, on_start: fn()) -> VirtualClock {
         VirtualClock {
+            on_start,
             random: seed.map(AtomicU64::new),
             start: OnceLock::new(),
             elapsed: AtomicU64::new(0),
@@ -113,6 +116,11 @@ impl VirtualClock {
         })
     }
 
+    /// Prepares the calling thread, which is the worker's.
+    pub(crate) fn prepare_thread(&self) {
+        self.begin(self.on_start);
+    }
+
     /// Calls `action`, for which it is the time at which this clock starts.
     pub(crate) fn begin<R>(&self, action: impl FnOnce() -> R) -> R {
         BEGINNING.set(Some(self.start().monotonic));
@@ -164,7 +172,7 @@ mod tests {
 
     #[test]
     fn all_clocks_but_those_of_cpu_time_move_by_the_same_time() {
-        let clock = VirtualClock::new(None);
+        let clock = VirtualClock::new(None, || {});
         let clocks = [
             libc::CLOCK_MONOTONIC,
             libc::CLOCK_BOOTTIME,
@@ -182,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_loop_that_reads_the_clock_ends() {
-        let clock = VirtualClock::new(None);
+        let clock = VirtualClock::new(None, || {});
         (0..READS_MAX).for_each(|_| clock.note_read());
         assert_eq!(clock.elapsed(), Duration::ZERO);
         (0..10).for_each(|_| clock.note_read());
@@ -195,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_seed_decides_the_date_and_the_numbers() {
-        let clock = VirtualClock::new(Some(1234567));
+        let clock = VirtualClock::new(Some(1234567), || {});
         // The first numbers of the reference implementation with this seed.
         let numbers = [clock.random(), clock.random()];
         assert_eq!(
@@ -204,6 +212,6 @@ mod tests {
         );
         assert_eq!(clock.time(libc::CLOCK_REALTIME), Some(SEEDED_START));
         assert!((0..100).all(|_| clock.random_below(3).unwrap() < 3));
-        assert_eq!(VirtualClock::new(None).random(), None);
+        assert_eq!(VirtualClock::new(None, || {}).random(), None);
     }
 }

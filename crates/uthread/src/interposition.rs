@@ -14,6 +14,7 @@ use crate::runtime::Builder;
 use crate::sched::caller::{self, turn};
 use crate::sched::features::virtual_time;
 use crate::sched::worker::current;
+use crate::stack::overflow;
 use crate::sync::futex;
 
 pub use crate::world::World;
@@ -49,15 +50,26 @@ pub fn wake(word: &AtomicU32, count: usize) -> usize {
 
 /// Makes the time of a runtime virtual. It has one worker. The program has to ask [`time`] and
 /// [`random`] wherever it asks the C library. With a seed, that decides which fiber runs next, the date,
-/// and the random numbers.
+/// and the random numbers. The worker's thread calls `begin` first: then, [`time`] is that at which time begins.
 ///
 /// ```
-/// let builder = uthread::interposition::virtual_time(uthread::Runtime::builder(), Some(1));
+/// let builder = uthread::Runtime::builder();
+/// let builder = uthread::interposition::virtual_time(builder, Some(1), || {});
 /// assert!(builder.workers(2).build().is_err());
 /// ```
 #[must_use]
-pub fn virtual_time(builder: Builder, seed: Option<u64>) -> Builder {
-    builder.virtual_time(seed)
+pub fn virtual_time(builder: Builder, seed: Option<u64>, begin: fn()) -> Builder {
+    builder.virtual_time(seed, begin)
+}
+
+/// Lets a function handle `SIGSEGV` and `SIGBUS`, with the arguments of their handlers, before the library looks for
+/// the fiber whose stack has overflowed. It returns `true` if the program can go on. The first function stays.
+///
+/// ```
+/// uthread::interposition::on_fault(|_, _| false);
+/// ```
+pub fn on_fault(handle: fn(*const libc::siginfo_t, *mut libc::c_void) -> bool) {
+    overflow::on_fault(handle);
 }
 
 /// Returns the next random number of the caller's runtime, if that has virtual time by a seed.
@@ -103,19 +115,17 @@ pub fn time(clock: i32) -> Option<Duration> {
     time.or_else(|| clock::beginning(clock))
 }
 
-/// Notes that a clock was read, of which [`time`] has returned the time. After 100,000 times without another one,
+/// Notes that the program has read a clock, of which [`time`] has returned the time. After 100,000 times without another one,
 /// each read takes a microsecond: a program may wait for a time in a loop.
 ///
 /// ```
 /// uthread::interposition::note_read(); // Without virtual time, nothing happens.
 /// ```
 pub fn note_read() {
-    if may_suspend() {
-        current::with_virtual_clock(|clock| {
-            clock.note_read();
-            Some(())
-        });
-    }
+    current::with_virtual_clock(|clock| {
+        clock.note_read();
+        Some(())
+    });
 }
 
 /// Makes this the world of the caller's runtime, which has virtual time.
@@ -177,7 +187,7 @@ pub fn note_read() {
 ///
 /// let enter = || interposition::enter(std::sync::Arc::new(Empty));
 /// assert!(enter().is_err());
-/// let builder = interposition::virtual_time(uthread::Runtime::builder(), None);
+/// let builder = interposition::virtual_time(uthread::Runtime::builder(), None, || {});
 /// builder.build()?.run(enter)
 /// # ; Ok::<(), io::Error>(())
 /// ```

@@ -5,6 +5,7 @@
 //! | [`drivers`] | running a test with each driver |
 //! | [`clocks`] | hosts whose clocks drift |
 //! | [`contents`] | changes of files that are no writes |
+//! | [`counter`] | the time-stamp counter |
 //! | [`crates`] | crates that know nothing of virtual time |
 //! | [`database`] | a client of a database, in a world |
 //! | [`entries`] | directories of a disk |
@@ -22,6 +23,7 @@
 
 mod clocks;
 mod contents;
+mod counter;
 mod crates;
 mod database;
 mod drivers;

@@ -96,6 +96,7 @@ impl VirtualDriver {
         runtime: Box<dyn Surroundings>,
     ) -> VirtualDriver {
         stay_on_a_cpu();
+        clock.prepare_thread();
         let start = clock.begin(Instant::now);
         VirtualDriver {
             inner,

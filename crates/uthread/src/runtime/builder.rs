@@ -75,7 +75,7 @@ pub struct Builder {
     pub(super) calls: pool::Config,
     context: Option<Arc<dyn AnyContext>>,
     monitor: monitor::Config,
-    has_virtual_time: bool,
+    virtual_time: Option<fn()>,
     seed: Option<u64>,
     pub(super) limit: Option<Duration>,
 }
@@ -98,7 +98,7 @@ impl fmt::Debug for Builder {
             .field("blocking_keep_alive", &self.calls.keep_alive)
             .field("stall_threshold", &self.monitor.threshold)
             .field("sample_delays", &self.monitor.delay_interval)
-            .field("has_virtual_time", &self.has_virtual_time)
+            .field("has_virtual_time", &self.virtual_time.is_some())
             .field("seed", &self.seed)
             .field("limit", &self.limit)
             .finish_non_exhaustive()
@@ -123,15 +123,16 @@ impl Builder {
                 report: None,
                 delay_interval: None,
             },
-            has_virtual_time: false,
+            virtual_time: None,
             seed: None,
             limit: None,
         }
     }
 
-    /// Makes time virtual, and limits tests. A seed decides what may happen in several ways.
-    pub(crate) fn virtual_time(mut self, seed: Option<u64>) -> Builder {
-        self.has_virtual_time = true;
+    /// Makes time virtual, and limits tests. A seed decides what may happen in several ways. The worker's thread
+    /// calls `begin` first.
+    pub(crate) fn virtual_time(mut self, seed: Option<u64>, begin: fn()) -> Builder {
+        self.virtual_time = Some(begin);
         self.seed = seed;
         self.limit.get_or_insert(VIRTUAL_TEST_TIME_MAX);
         self
@@ -413,7 +414,7 @@ impl Builder {
                 let (workers, details) = self.start_workers(counts, make)?;
                 (Backend::Workers(workers), details)
             }
-            Mechanism::Threads if self.has_virtual_time => {
+            Mechanism::Threads if self.virtual_time.is_some() => {
                 let what =
                     "there is no virtual time with the driver `threads`: choose `uring` or `epoll`";
                 return Err(io::Error::new(io::ErrorKind::Unsupported, what));
@@ -435,10 +436,10 @@ impl Builder {
 
     /// Validates the settings and returns the numbers of workers.
     fn check(&self) -> io::Result<Counts> {
-        let only = self.has_virtual_time.then_some(1);
+        let only = self.virtual_time.map(|_| 1);
         let counts = Counts::new(self.workers.or(only), self.max_workers)?;
         let refused = |what: String| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        if self.has_virtual_time && counts.max > 1 {
+        if self.virtual_time.is_some() && counts.max > 1 {
             let max = counts.max;
             return refused(format!("{max} workers with virtual time: choose 1"));
         }
@@ -498,8 +499,8 @@ impl Builder {
             calls: self.calls,
             context: self.context.clone().filter(|_| !own_tls),
             clock: self
-                .has_virtual_time
-                .then(|| Arc::new(VirtualClock::new(self.seed))),
+                .virtual_time
+                .map(|begin| Arc::new(VirtualClock::new(self.seed, begin))),
         });
         // If a worker fails to start below, dropping this ends those that have started.
         let mut workers = Workers {

@@ -41,6 +41,17 @@ struct Installed {
 
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
 
+/// Handles a fault, with the arguments of a handler of signals. Returns `true` if the program can go on.
+pub(crate) type Handle = fn(*const libc::siginfo_t, *mut libc::c_void) -> bool;
+
+/// Asked before anything else.
+static FIRST: OnceLock<Handle> = OnceLock::new();
+
+/// Sets the function that is asked first, once. Later calls do nothing.
+pub(crate) fn on_fault(handle: Handle) {
+    FIRST.get_or_init(|| handle);
+}
+
 /// Installs the handler for the whole process, once. Later calls do nothing.
 pub(crate) fn install(lookup: Lookup) {
     INSTALLED.get_or_init(|| Installed {
@@ -64,6 +75,9 @@ fn replace_handler(signal: libc::c_int) -> libc::sigaction {
 }
 
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    if FIRST.get().is_some_and(|first| first(info, context)) {
+        return;
+    }
     // SAFETY: the kernel passes a valid `siginfo_t` to an `SA_SIGINFO` handler.
     let info_ref = unsafe { &*info };
     // SAFETY: SIGSEGV and SIGBUS carry the faulting address.
