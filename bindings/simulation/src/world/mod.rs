@@ -228,6 +228,7 @@ impl World {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("uthread-world-{}-{number}", std::process::id());
         let (subnet, addresses) = Subnet::take()?;
+        let trace = Trace::new(faults::chosen());
         let directory = std::env::temp_dir().join(name);
         fs::create_dir_all(&directory)?;
         let shared = Arc::new(Shared {
@@ -236,7 +237,7 @@ impl World {
             directory: directory.canonicalize()?,
             state: Mutex::new(State {
                 addresses: Some(addresses),
-                trace: Trace::new(faults::chosen()),
+                trace,
                 ..State::default()
             }),
             escapes: Mutex::default(),
@@ -507,6 +508,11 @@ impl Shared {
         number.unwrap_or_else(|| panic!("there is no host `{name}`"))
     }
 
+    fn remove_directory(&self) {
+        // Of no use if it fails.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+
     fn directory_of(&self, name: &str) -> io::Result<PathBuf> {
         let directory = self.directory.join(name);
         fs::create_dir_all(&directory)?;
@@ -516,6 +522,13 @@ impl Shared {
             state.disks.push(Disk::new(directory.clone(), removed));
         }
         Ok(directory)
+    }
+}
+
+impl Drop for Shared {
+    /// The world was not made, or was not dropped.
+    fn drop(&mut self) {
+        self.remove_directory();
     }
 }
 
@@ -587,8 +600,7 @@ impl Drop for World {
         drop((network, addresses));
         #[cfg(all(target_env = "gnu", target_arch = "x86_64"))]
         crate::instructions::end();
-        // Of no use if it fails.
-        let _ = fs::remove_dir_all(&self.shared.directory);
+        self.shared.remove_directory();
         let failure = ended.into_iter().flatten().next();
         let failure = failure.or_else(|| self.shared.denied());
         if failure.is_some() || std::thread::panicking() {

@@ -364,7 +364,9 @@ fn a_runtime_ends_with_a_paused_host() {
             host.pause();
             uthread::sleep(SECOND);
             if is_lost {
+                let directory = world.directory("host").unwrap();
                 std::mem::forget(world);
+                std::fs::remove_dir_all(directory.parent().unwrap()).unwrap();
             }
         });
     }
