@@ -7,7 +7,8 @@
 //!   of another thread            -> the counter, without a signal from then on
 //! ```
 //!
-//! A thread that a worker starts inherits that the kernel sends signals.
+//! What a thread starts inherits that the kernel sends it signals: a thread takes them as above, and a process has no
+//! handler, so that none is sent while it is started.
 
 use std::arch::x86_64::_rdtsc;
 use std::ffi::c_void;
@@ -56,9 +57,31 @@ pub(crate) fn begin() {
     send_signals(true);
 }
 
+/// Calls `start`, which starts a process or a thread that inherits the real counter.
+pub(crate) fn with_real_counter<R>(start: impl FnOnce() -> R) -> R {
+    let is_virtual = sends_signals();
+    if is_virtual {
+        send_signals(false);
+    }
+    let result = start();
+    if is_virtual {
+        send_signals(true);
+    }
+    result
+}
+
+/// Returns whether the kernel sends a signal for the instruction on this thread.
+#[allow(unsafe_code, reason = "a system call")]
+fn sends_signals() -> bool {
+    let mut mode = libc::PR_TSC_ENABLE;
+    // SAFETY: the mode is valid for a write.
+    unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
+    mode == libc::PR_TSC_SIGSEGV
+}
+
 /// Tells the kernel whether it sends a signal for the instruction on this thread.
 #[allow(unsafe_code, reason = "a system call")]
-fn send_signals(sends: bool) {
+pub(crate) fn send_signals(sends: bool) {
     let mode = if sends {
         libc::PR_TSC_SIGSEGV
     } else {

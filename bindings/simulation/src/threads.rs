@@ -12,6 +12,7 @@ use std::{mem, ptr};
 use uthread::interposition;
 use uthread::thread::{Builder, JoinHandle};
 
+use crate::counter::with_real_counter;
 use crate::lock::lock;
 use crate::real::real;
 use crate::world::Shared;
@@ -72,7 +73,7 @@ unsafe extern "C" fn pthread_create(
         // SAFETY: this is the type of the function.
         let call = unsafe { mem::transmute::<*mut c_void, Call>(real(c"pthread_create")) };
         // SAFETY: the contract of the call is the caller's.
-        return unsafe { call(thread, attributes, start, argument) };
+        return with_real_counter(|| unsafe { call(thread, attributes, start, argument) });
     }
     // SAFETY: by the caller's contract.
     let (bytes, is_detached) = unsafe { settings(attributes) };

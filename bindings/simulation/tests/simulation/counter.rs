@@ -65,6 +65,40 @@ fn threads_outside_have_the_real_counter() {
 }
 
 #[test]
+fn processes_have_the_real_counter() {
+    /// By the vDSO.
+    const DATE: &str = "date > /dev/null";
+    on_each_driver(|| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", DATE]);
+        assert!(command.status().unwrap().success());
+        // SAFETY: nothing is done before the program begins.
+        #[allow(unsafe_code, reason = "lets `std` fork")]
+        unsafe {
+            std::os::unix::process::CommandExt::pre_exec(&mut command, || Ok(()));
+        }
+        assert!(command.status().unwrap().success());
+        let mut command = uthread::process::Command::new("sh");
+        command.args(["-c", DATE]);
+        assert!(command.status().unwrap().success());
+        let date = std::ffi::CString::new(DATE).unwrap();
+        // SAFETY: it is a string of C.
+        #[allow(unsafe_code, reason = "a function of the C library")]
+        let status = unsafe { libc::system(date.as_ptr()) };
+        assert_eq!(status, 0);
+        // SAFETY: as above.
+        #[allow(unsafe_code, reason = "a function of the C library")]
+        let pipe = unsafe { libc::popen(date.as_ptr(), c"r".as_ptr()) };
+        // SAFETY: it was opened above.
+        #[allow(unsafe_code, reason = "a function of the C library")]
+        let status = unsafe { libc::pclose(pipe) };
+        assert_eq!(status, 0);
+        let before = rdtsc();
+        assert_eq!(rdtsc(), before, "virtual as before");
+    });
+}
+
+#[test]
 fn the_vdso_has_the_real_counter() {
     fn now() -> Duration {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

@@ -119,6 +119,28 @@ fn processes_are_reported() {
         uthread::process::Command::new("true").status().map(drop)
     });
     assert_leaves(what, || {
+        // SAFETY: it is a string of C.
+        #[allow(unsafe_code, reason = "a function of the C library")]
+        match unsafe { libc::system(c"true".as_ptr()) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    });
+    assert_leaves(what, || {
+        // SAFETY: these are strings of C.
+        #[allow(unsafe_code, reason = "a function of the C library")]
+        let pipe = unsafe { libc::popen(c"true".as_ptr(), c"r".as_ptr()) };
+        if pipe.is_null() {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: it was opened above.
+        #[allow(unsafe_code, reason = "a function of the C library")]
+        unsafe {
+            libc::pclose(pipe)
+        };
+        Ok(())
+    });
+    assert_leaves(what, || {
         let mut command = std::process::Command::new("true");
         // Without `posix_spawn`.
         std::os::unix::process::CommandExt::uid(&mut command, rustix::process::getuid().as_raw());
