@@ -2,7 +2,7 @@
 //! signal for each such instruction (`PR_SET_TSC`), whose handler takes its place.
 //!
 //! ```text
-//!   of a fiber with virtual time -> virtual time
+//!   of a fiber with virtual time -> virtual time, and some ticks for each read
 //!   in the vDSO of the kernel    -> the counter
 //!   of another thread            -> the counter, without a signal from then on
 //! ```
@@ -158,7 +158,8 @@ fn handle(info: *const libc::siginfo_t, context: *mut c_void) -> bool {
         value
     } else {
         interposition::note_read();
-        counter.at(now)
+        let value = counter.at(now);
+        interposition::count(value).unwrap_or(value)
     };
     registers[libc::REG_RAX as usize] = (value & u64::from(u32::MAX)).cast_signed();
     registers[libc::REG_RDX as usize] = (value >> u32::BITS).cast_signed();

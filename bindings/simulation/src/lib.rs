@@ -27,7 +27,7 @@
 //! | --- | --- |
 //! | sleeps, timeouts, deadlines and intervals, of `uthread`, `std` and C | virtual |
 //! | `Instant::now`, `SystemTime::now`, `clock_gettime`, `gettimeofday`, `time` | virtual; those of CPU time are not |
-//! | the time-stamp counter (`rdtsc`), as in crate `quanta` | virtual, at the rate of the real one to three digits |
+//! | the time-stamp counter (`rdtsc`), as in crate `quanta` | virtual, at the rate of the real one to three digits; each read takes some ticks, a random number of them |
 //! | threads that a fiber creates, by `std` or by C | are fibers of the same runtime |
 //! | sockets and pipes between the fibers of a test | no time: what was sent arrives before time goes on |
 //! | files | no time: a call of `uthread::fs` is made at once |

@@ -2,6 +2,7 @@
 //! random numbers by which it can be repeated.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,6 +21,12 @@ const READS_MAX: u64 = 100_000;
 /// How long a read takes then, in nanoseconds: a loop of a second ends after a million reads, within 0.1 s.
 const READ_NS: u64 = 1000;
 
+/// The increment of SplitMix64.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Number of ticks between two reads of the counter at one time: some tens of nanoseconds.
+const TICKS: Range<u64> = 32..288;
+
 /// A clock that only its worker moves.
 pub(crate) struct VirtualClock {
     on_start: fn(),
@@ -31,6 +38,8 @@ pub(crate) struct VirtualClock {
     elapsed: AtomicU64,
     /// Number of reads by the program since it was last moved.
     reads: AtomicU64,
+    /// The last value of the counter.
+    shown: AtomicU64,
     /// What the fibers use instead of the kernel's network and files, if there is anything.
     world: OnceLock<Arc<dyn World>>,
 }
@@ -51,6 +60,7 @@ impl VirtualClock {
             start: OnceLock::new(),
             elapsed: AtomicU64::new(0),
             reads: AtomicU64::new(0),
+            shown: AtomicU64::new(0),
             world: OnceLock::new(),
         }
     }
@@ -71,12 +81,8 @@ impl VirtualClock {
 
     /// Returns the next random number, if there is a seed: by SplitMix64 (Steele, Lea and Flood, 2014).
     pub(crate) fn random(&self) -> Option<u64> {
-        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let state = self.random.as_ref()?.fetch_add(STEP, Ordering::Relaxed);
-        let mut number = state.wrapping_add(STEP);
-        number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Some(number ^ number >> 31)
+        Some(mix(state.wrapping_add(STEP)))
     }
 
     /// Returns a number below `bound`, which is not zero, if there is a seed.
@@ -138,6 +144,17 @@ impl VirtualClock {
         }
     }
 
+    /// Returns what a counter shows whose value by the time is this: more than it has shown before, by a random
+    /// number of ticks, as it moves with each instruction. Otherwise, who takes random numbers from its jitter
+    /// finds none.
+    pub(crate) fn count(&self, value: u64) -> u64 {
+        let shown = self.shown.load(Ordering::Relaxed);
+        let random = self.random().unwrap_or_else(|| mix(shown));
+        let next = value.max(shown + TICKS.start + random % (TICKS.end - TICKS.start));
+        self.shown.store(next, Ordering::Relaxed);
+        next
+    }
+
     /// Moves the clock. Called by its worker.
     pub(crate) fn advance(&self, time: Duration) {
         self.reads.store(0, Ordering::Relaxed);
@@ -146,6 +163,13 @@ impl VirtualClock {
         self.elapsed
             .store(elapsed.saturating_add(time), Ordering::Relaxed);
     }
+}
+
+/// The output function of SplitMix64.
+fn mix(mut number: u64) -> u64 {
+    number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
 }
 
 thread_local! {
@@ -186,6 +210,16 @@ mod tests {
             before.map(|time| time + hour)
         );
         assert_eq!(clock.time(libc::CLOCK_THREAD_CPUTIME_ID), None);
+    }
+
+    #[test]
+    fn a_counter_moves_with_time_and_with_each_read() {
+        let clock = VirtualClock::new(None, || {});
+        assert_eq!(clock.count(1000), 1000);
+        let more = clock.count(1000) - 1000;
+        assert!(TICKS.contains(&more));
+        assert_eq!(clock.count(5000), 5000);
+        assert_ne!(clock.count(5000) - 5000, more);
     }
 
     #[test]

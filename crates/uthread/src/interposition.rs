@@ -128,6 +128,17 @@ pub fn note_read() {
     });
 }
 
+/// Returns what the time-stamp counter shows whose value by the time is this: more than before, by a random number
+/// of ticks if time has not gone on.
+///
+/// ```
+/// assert_eq!(uthread::interposition::count(1000), None);
+/// ```
+#[must_use]
+pub fn count(value: u64) -> Option<u64> {
+    current::with_virtual_clock(|clock| Some(clock.count(value)))
+}
+
 /// Makes this the world of the caller's runtime, which has virtual time.
 ///
 /// # Errors

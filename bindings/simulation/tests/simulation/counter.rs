@@ -34,15 +34,16 @@ fn the_counter_is_virtual() {
     let rate = rate();
     on_each_driver(move || {
         let before = rdtsc();
-        assert_eq!(rdtsc(), before);
-        assert_eq!(rdtscp(), (before, 0));
+        assert!((before + 1..before + 1000).contains(&rdtsc()));
+        let (later, cpu) = rdtscp();
+        assert!((before + 1..before + 1000).contains(&later));
+        assert_eq!(cpu, 0);
         uthread::sleep(HOUR);
         let hours = (rdtsc() - before) as f64 / rate / HOUR.as_secs_f64();
         assert!((0.98..1.02).contains(&hours), "{hours}");
         let between = uthread::spawn(rdtsc).join().unwrap();
-        assert_eq!(between, rdtsc());
+        assert!((between + 1..between + 1000).contains(&rdtsc()));
     });
-    assert_ne!(rdtsc(), rdtsc());
 }
 
 #[test]
@@ -57,10 +58,12 @@ fn loops_that_read_the_counter_end() {
 
 #[test]
 fn threads_outside_have_the_real_counter() {
-    on_each_driver(|| {
+    let second = rate() as u64;
+    on_each_driver(move || {
         let runtime = uthread::Runtime::new().unwrap();
-        let (one, other) = runtime.run(|| (rdtsc(), rdtsc()));
-        assert_ne!(one, other);
+        let before = rdtsc();
+        uthread::sleep(HOUR);
+        assert!(runtime.run(rdtsc) < before + second);
     });
 }
 
@@ -94,7 +97,8 @@ fn processes_have_the_real_counter() {
         let status = unsafe { libc::pclose(pipe) };
         assert_eq!(status, 0);
         let before = rdtsc();
-        assert_eq!(rdtsc(), before, "virtual as before");
+        uthread::sleep(HOUR);
+        assert!(rdtsc() - before > 1_000_000_000_000, "virtual as before");
     });
 }
 
