@@ -28,6 +28,9 @@ const RDTSCP: [u8; 3] = [0x0f, 0x01, 0xf9];
 /// How long the rate is measured.
 const MEASURED: Duration = Duration::from_millis(2);
 
+/// Number of times that both are read: in one of them, the thread may lose its CPU in between. The shortest counts.
+const SAMPLES: u32 = 4;
+
 /// The counter at a time, and its rate.
 #[derive(Debug)]
 struct Counter {
@@ -99,15 +102,31 @@ fn ticks() -> u64 {
 
 /// Returns the rate of the counter in ticks per microsecond, to three digits: the same each time on a computer.
 fn measure() -> u64 {
-    let (start, before) = (now(), ticks());
-    let mut elapsed = Duration::ZERO;
-    while elapsed < MEASURED {
-        elapsed = now() - start;
+    let (start, before) = sample();
+    let (mut end, mut after) = sample();
+    while end - start < MEASURED {
+        (end, after) = sample();
     }
-    let passed = u128::from(ticks() - before);
-    let rate = (passed * 1000 / elapsed.as_nanos()) as u64;
+    let passed = u128::from(after - before);
+    let rate = (passed * 1000 / (end - start).as_nanos()) as u64;
     let step = if rate < 1000 { 1 } else { 10 };
     (rate + step / 2) / step * step
+}
+
+/// Returns the time of the system, and the counter then.
+fn sample() -> (Duration, u64) {
+    let sample = || {
+        let (before, time, after) = (ticks(), now(), ticks());
+        (after - before, time, after)
+    };
+    let (mut shortest, mut time, mut ticks) = sample();
+    for _ in 1..SAMPLES {
+        let (length, other_time, other_ticks) = sample();
+        if length < shortest {
+            (shortest, time, ticks) = (length, other_time, other_ticks);
+        }
+    }
+    (time, ticks)
 }
 
 /// Returns the time of the system.
