@@ -32,7 +32,7 @@
 //! | sockets and pipes between the fibers of a test | no time: what was sent arrives before time goes on |
 //! | files | no time: a call of `uthread::fs` is made at once |
 //! | names, [`blocking`](uthread::blocking()) calls, and fibers that block their thread | no time: it stands still meanwhile |
-//! | loops that read a clock until it shows some time | as long as that: after 100,000 reads at one time, each takes a microsecond |
+//! | loops that read a clock until a deadline | virtual: after 100,000 reads at one time, each read takes a microsecond |
 //! | peers outside of the runtime: processes, other hosts, threads that no fiber has created | real time, for which virtual time does not wait |
 //! | timers of the kernel: retransmission, `TCP_CORK`, and Nagle's algorithm, which is off unless a program turns it on | real time, too |
 //!

@@ -144,9 +144,8 @@ impl VirtualClock {
         }
     }
 
-    /// Returns what a counter shows whose value by the time is this: more than it has shown before, by a random
-    /// number of ticks, as it moves with each instruction. Otherwise, who takes random numbers from its jitter
-    /// finds none.
+    /// Returns the next value of a counter that has this value by the time. It exceeds the last one by a random
+    /// number of ticks at least: programs take random numbers from the jitter of a counter.
     pub(crate) fn count(&self, value: u64) -> u64 {
         let shown = self.shown.load(Ordering::Relaxed);
         let random = self.random().unwrap_or_else(|| mix(shown));

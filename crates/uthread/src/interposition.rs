@@ -128,8 +128,8 @@ pub fn note_read() {
     });
 }
 
-/// Returns what the time-stamp counter shows whose value by the time is this: more than before, by a random number
-/// of ticks if time has not gone on.
+/// Returns the next value of the time-stamp counter, which has this value by the time. It exceeds the last one by a
+/// random number of ticks at least.
 ///
 /// ```
 /// assert_eq!(uthread::interposition::count(1000), None);
