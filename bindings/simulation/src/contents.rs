@@ -1,7 +1,7 @@
 //! The functions of the C library that change the contents of a file besides writes, or send one: copies are reads
 //! and writes in a world.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::io;
 use std::os::fd::AsFd;
 
@@ -115,20 +115,20 @@ unsafe extern "C" fn copy_file_range(
         // SAFETY: as above.
         let to_offset = unsafe { to_offset.as_mut() };
         if !is_of_type(borrow(to), FileType::RegularFile) {
-            return refuse(&io::Error::from_raw_os_error(libc::EINVAL)) as isize;
+            return invalid();
         }
         return copy((from, from_offset), (to, to_offset), length);
     }
-    let words = [
-        from as usize,
-        from_offset.addr(),
-        to as usize,
-        to_offset.addr(),
-        length,
-        flags as usize,
-    ];
     // SAFETY: by the caller's contract.
-    unsafe { system_call(libc::SYS_copy_file_range, words) }
+    unsafe {
+        transfer(
+            libc::SYS_copy_file_range,
+            (from, from_offset),
+            (to, to_offset),
+            length,
+            flags,
+        )
+    }
 }
 
 /// Defines functions that send a file.
@@ -174,8 +174,33 @@ unsafe extern "C" fn splice(
     flags: c_uint,
 ) -> isize {
     if is_of_host() && is_of_type(borrow(to), FileType::Socket) {
-        return refuse(&io::Error::from_raw_os_error(libc::EINVAL)) as isize;
+        return invalid();
     }
+    // SAFETY: by the caller's contract.
+    unsafe {
+        transfer(
+            libc::SYS_splice,
+            (from, from_offset),
+            (to, to_offset),
+            length,
+            flags,
+        )
+    }
+}
+
+/// Makes a system call that moves bytes from one descriptor to another.
+///
+/// # Safety
+///
+/// The contract of the system call.
+#[allow(unsafe_code, reason = "a system call")]
+unsafe fn transfer(
+    number: c_long,
+    (from, from_offset): (c_int, *mut i64),
+    (to, to_offset): (c_int, *mut i64),
+    length: usize,
+    flags: c_uint,
+) -> isize {
     let words = [
         from as usize,
         from_offset.addr(),
@@ -185,7 +210,12 @@ unsafe extern "C" fn splice(
         flags as usize,
     ];
     // SAFETY: by the caller's contract.
-    unsafe { system_call(libc::SYS_splice, words) }
+    unsafe { system_call(number, words) }
+}
+
+/// Returns what a call does that has descriptors of another kind.
+fn invalid() -> isize {
+    refuse(&io::Error::from_raw_os_error(libc::EINVAL)) as isize
 }
 
 fn is_of_host() -> bool {
@@ -199,7 +229,7 @@ fn is_of_type(fd: impl AsFd, kind: FileType) -> bool {
 /// Copies at most so many bytes. Returns their number, or -1 with the error number in `errno`.
 fn copy(from: End<'_>, to: End<'_>, length: usize) -> isize {
     if !is_of_type(borrow(from.0), FileType::RegularFile) {
-        return refuse(&io::Error::from_raw_os_error(libc::EINVAL)) as isize;
+        return invalid();
     }
     let mut bytes = vec![0; length.min(COPY_BYTES_MAX)];
     let read = match &from.1 {

@@ -28,7 +28,8 @@ const RDTSCP: [u8; 3] = [0x0f, 0x01, 0xf9];
 /// How long the rate is measured.
 const MEASURED: Duration = Duration::from_millis(2);
 
-/// Number of times that both are read: in one of them, the thread may lose its CPU in between. The shortest counts.
+/// Number of times that the time and the counter are read: the thread may lose its CPU in between. The fastest sample
+/// counts.
 const SAMPLES: u32 = 4;
 
 /// The counter at a time, and its rate.
@@ -115,17 +116,12 @@ fn measure() -> u64 {
 
 /// Returns the time of the system, and the counter then.
 fn sample() -> (Duration, u64) {
-    let sample = || {
+    let samples = (0..SAMPLES).map(|_| {
         let (before, time, after) = (ticks(), now(), ticks());
         (after - before, time, after)
-    };
-    let (mut shortest, mut time, mut ticks) = sample();
-    for _ in 1..SAMPLES {
-        let (length, other_time, other_ticks) = sample();
-        if length < shortest {
-            (shortest, time, ticks) = (length, other_time, other_ticks);
-        }
-    }
+    });
+    let shortest = samples.min_by_key(|(length, ..)| *length);
+    let (_, time, ticks) = shortest.expect("there are samples");
     (time, ticks)
 }
 

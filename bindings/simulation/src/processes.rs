@@ -23,8 +23,7 @@ fn refusal() -> Option<c_int> {
 unsafe extern "C" fn fork() -> libc::pid_t {
     type Call = unsafe extern "C" fn() -> libc::pid_t;
     if let Some(number) = refusal() {
-        set_errno(number);
-        return -1;
+        return failed(number);
     }
     // SAFETY: this is the type of the function.
     let call = unsafe { mem::transmute::<*mut c_void, Call>(real(c"fork")) };
@@ -44,79 +43,43 @@ unsafe extern "C" fn vfork() -> libc::pid_t {
     unsafe { fork() }
 }
 
-/// Does what `system(3)` does.
-///
-/// # Safety
-///
-/// As for that function.
-#[allow(unsafe_code, reason = "a function of the C library")]
-#[unsafe(no_mangle)]
-unsafe extern "C" fn system(command: *const c_char) -> c_int {
-    type Call = unsafe extern "C" fn(*const c_char) -> c_int;
-    if let Some(number) = refusal() {
-        set_errno(number);
-        return -1;
-    }
-    // SAFETY: this is the type of the function.
-    let call = unsafe { mem::transmute::<*mut c_void, Call>(real(c"system")) };
-    // SAFETY: the contract of the call is the caller's.
-    with_real_counter(|| unsafe { call(command) })
-}
-
-/// Does what `popen(3)` does.
-///
-/// # Safety
-///
-/// As for that function.
-#[allow(unsafe_code, reason = "a function of the C library")]
-#[unsafe(no_mangle)]
-unsafe extern "C" fn popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE {
-    type Call = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut libc::FILE;
-    if let Some(number) = refusal() {
-        set_errno(number);
-        return ptr::null_mut();
-    }
-    // SAFETY: this is the type of the function.
-    let call = unsafe { mem::transmute::<*mut c_void, Call>(real(c"popen")) };
-    // SAFETY: the contract of the call is the caller's.
-    with_real_counter(|| unsafe { call(command, mode) })
-}
-
-/// Defines functions that start a program.
+/// Defines functions that start a process, each with what it returns if the world denies that.
 macro_rules! starting {
-    ($($name:ident, $text:literal;)*) => {
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $result:ty, $text:literal, $refused:expr;)*) => {
         $(
             #[allow(unsafe_code, reason = "a function of the C library")]
             #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name(
-                process: *mut libc::pid_t,
-                path: *const c_char,
-                actions: *const libc::posix_spawn_file_actions_t,
-                attributes: *const libc::posix_spawnattr_t,
-                arguments: *const *mut c_char,
-                environment: *const *mut c_char,
-            ) -> c_int {
-                type Call = unsafe extern "C" fn(
-                    *mut libc::pid_t,
-                    *const c_char,
-                    *const libc::posix_spawn_file_actions_t,
-                    *const libc::posix_spawnattr_t,
-                    *const *mut c_char,
-                    *const *mut c_char,
-                ) -> c_int;
+            unsafe extern "C" fn $name($($argument: $kind),*) -> $result {
+                type Call = unsafe extern "C" fn($($kind),*) -> $result;
                 if let Some(number) = refusal() {
-                    return number;
+                    return $refused(number);
                 }
                 // SAFETY: this is the type of the function.
                 let call = unsafe { mem::transmute::<*mut c_void, Call>(real($text)) };
                 // SAFETY: the contract of the call is the caller's.
-                with_real_counter(|| unsafe { call(process, path, actions, attributes, arguments, environment) })
+                with_real_counter(|| unsafe { call($($argument),*) })
             }
         )*
     };
 }
 
 starting! {
-    posix_spawn, c"posix_spawn";
-    posix_spawnp, c"posix_spawnp";
+    popen(command: Text, mode: Text) -> *mut libc::FILE, c"popen", |number| {
+        set_errno(number);
+        ptr::null_mut()
+    };
+    posix_spawn(process: *mut libc::pid_t, path: Text, actions: Actions, attributes: Attributes, arguments: Texts, environment: Texts) -> c_int, c"posix_spawn", |number| number;
+    posix_spawnp(process: *mut libc::pid_t, path: Text, actions: Actions, attributes: Attributes, arguments: Texts, environment: Texts) -> c_int, c"posix_spawnp", |number| number;
+    system(command: Text) -> c_int, c"system", failed;
+}
+
+type Text = *const c_char;
+type Texts = *const *mut c_char;
+type Actions = *const libc::posix_spawn_file_actions_t;
+type Attributes = *const libc::posix_spawnattr_t;
+
+/// Returns what a function does that fails with this error number.
+fn failed(number: c_int) -> c_int {
+    set_errno(number);
+    -1
 }

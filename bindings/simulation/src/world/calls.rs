@@ -8,12 +8,13 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, IntoRawFd as _, RawFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, FileType, OFlags};
+use rustix::fs::{FallocateFlags, FileType, OFlags, Stat};
 use rustix::io::Errno;
 use uthread::interposition::{self, World as _};
 use uthread::sync::mpsc;
 
 use super::clock::{of_world, own_now, own_time};
+use super::disk::Disk;
 use super::network::{Sent, latency};
 use super::trace::Event;
 use super::{
@@ -151,17 +152,9 @@ impl interposition::World for Shared {
 
     fn write(&self, file: RawFd, offset: Option<u64>, length: usize) -> io::Result<()> {
         let file = sockets::borrow(file);
-        // What the test prepares stays.
-        if interposition::host().is_none() || self.state().disks.is_empty() {
-            return Ok(());
-        }
-        let Some((status, path)) = disk::of_type(file, &[FileType::RegularFile]) else {
-            return Ok(());
-        };
-        match self.state().disk(&path) {
-            Some(disk) => disk.write(file, &status, offset, length),
-            None => Ok(()),
-        }
+        self.change_file(file, |disk, status| {
+            disk.write(file, status, offset, length)
+        })
     }
 
     fn allocate(&self, file: RawFd, mode: u32, offset: u64, length: u64) -> io::Result<()> {
@@ -253,14 +246,24 @@ impl Shared {
     ///
     /// Those of a disk that fails.
     pub(crate) fn resize(&self, file: BorrowedFd<'_>, size: u64) -> io::Result<()> {
-        if interposition::host().is_none() {
+        self.change_file(file, |disk, status| disk.resize(file, status, size))
+    }
+
+    /// Calls `note` with the disk and the status of a file that a host is about to change.
+    fn change_file(
+        &self,
+        file: BorrowedFd<'_>,
+        note: impl FnOnce(&mut Disk, &Stat) -> io::Result<()>,
+    ) -> io::Result<()> {
+        // What the test prepares stays.
+        if interposition::host().is_none() || self.state().disks.is_empty() {
             return Ok(());
         }
         let Some((status, path)) = disk::of_type(file, &[FileType::RegularFile]) else {
             return Ok(());
         };
         match self.state().disk(&path) {
-            Some(disk) => disk.resize(file, &status, size),
+            Some(disk) => note(disk, &status),
             None => Ok(()),
         }
     }

@@ -114,6 +114,7 @@ impl Place {
         })
     }
 
+    /// Opens what has this name, to read and to change it.
     pub(super) fn open_file(&self) -> rustix::io::Result<OwnedFd> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         fs::openat(&self.directory, &self.name, flags, Mode::empty())
